@@ -1,0 +1,1 @@
+"""One file per feature; each declares its ``SEAMS``."""
