@@ -1,0 +1,170 @@
+"""What CI runs, session by session: `uv run nox` runs them all, `uv run nox -s lint types` runs some.
+
+Every session makes its own environment with uv, at the versions of uv.lock unless it says otherwise. A test
+session removes its environment when it has passed, and leaves its counts in .nox/results/, where
+`python tools/totals.py` adds them up.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / ".nox" / "results"
+PACKAGES = ("penny-kernels", "penny-spec", "penny-cache", "penny-models", "penny-server", "penny-bench")
+PYTHONS = ("3.11", "3.12", "3.13")
+
+# The siblings that each package brings with it when it is installed alone: the arrows of the architecture.
+SIBLINGS = {
+    "penny-kernels": set(),
+    "penny-spec": {"penny-kernels"},
+    "penny-cache": set(),
+    "penny-models": {"penny-kernels"},
+    "penny-server": {"penny-kernels", "penny-spec", "penny-cache", "penny-models"},
+    "penny-bench": set(),
+}
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv"
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lock", "lint", "types", "docs", "workspace", "tests", "wheels", "lowest", "serving"]
+
+# pyenv hides every interpreter but its default one; its shims find all those that this variable names.
+pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+if interpreters := [path.name for version in PYTHONS for path in pyenv.glob(f"{version}.*")]:
+    os.environ["PYENV_VERSION"] = ":".join(interpreters)
+
+
+def sync(session: nox.Session, *arguments: str) -> None:
+    """Bring the session's environment to what uv.lock says for these arguments of `uv sync`."""
+    python = session.virtualenv.location
+    session.run_install(
+        "uv", "sync", "--quiet", "--no-default-groups", f"--python={python}", *arguments,
+        env={"UV_PROJECT_ENVIRONMENT": python},
+    )  # fmt: skip
+
+
+def run_pytest(session: nox.Session, name: str, *arguments: str | Path) -> None:
+    """Run pytest on one thread, keep its counts as `name`, and remove the environment if all passed."""
+    report = RESULTS / f"{name}.xml"
+    session.run(
+        "python", "-m", "pytest", f"--config-file={ROOT / 'pyproject.toml'}", f"--junitxml={report}",
+        *map(str, arguments), *session.posargs,
+        env={"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    shutil.rmtree(session.virtualenv.location)
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """The committed uv.lock names no index and fits the pyproject.toml files."""
+    session.run("python", "tools/lock.py", "check")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff: its rules, and its format."""
+    sync(session, "--only-group=lint")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy --strict over the sources of the six packages."""
+    sync(session, "--all-packages", "--group=types", "--group=dev")
+    session.run("mypy", *(f"packages/{package}/src" for package in PACKAGES), "noxfile.py", "tools")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, where a broken link or a missing docstring target is an error."""
+    sync(session, "--only-group=docs")
+    session.run("mkdocs", "build", "--strict", *session.posargs)
+
+
+@nox.session
+def workspace(session: nox.Session) -> None:
+    """The tests of this repository itself: its tools, and the commands that its documentation shows."""
+    sync(session, "--group=test")
+    run_pytest(session, "workspace", "tests")
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def tests(session: nox.Session, package: str) -> None:
+    """One package's own tests with one Python, in an environment of its requirements and extras only."""
+    sync(session, "--only-group=test")
+    sync(session, f"--package={package}", "--all-extras", "--inexact")
+    folder = f"packages/{package}/tests"
+    run_pytest(session, f"tests-{package}-{session.python}", folder, f"--ignore={folder}/serving")
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def wheels(session: nox.Session, package: str) -> None:
+    """One built wheel: its contents, then its tests, outside the source tree, with only what it requires."""
+    wheel = next(built_wheels().glob(f"{package.replace('-', '_')}-*.whl"))
+    session.run("python", "tools/wheel.py", str(wheel))
+    session.install(f"--find-links={wheel.parent}", f"--constraints={locked_versions()}", str(wheel))
+    installed = str(session.run("uv", "pip", "list", "--format=freeze", silent=True)).split()
+    siblings = {line.split("==")[0] for line in installed if line.startswith("penny-")} - {package}
+    if siblings != SIBLINGS[package]:
+        session.error(f"Installing {package} alone brought {siblings}; expected {SIBLINGS[package]}.")
+    test_outside(session, f"wheels-{package}", package)
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def lowest(session: nox.Session, package: str) -> None:
+    """One built wheel with the lowest versions that its requirements declare; its tests as in `wheels`."""
+    wheel = next(built_wheels().glob(f"{package.replace('-', '_')}-*.whl"))
+    requirements = f"packages/{package}/pyproject.toml"
+    session.install(
+        "--resolution=lowest-direct", "--no-sources", f"--find-links={wheel.parent}", "-r", requirements
+    )
+    session.install("--no-deps", str(wheel))
+    test_outside(session, f"lowest-{package}", package)
+
+
+@nox.session
+def serving(session: nox.Session) -> None:
+    """Whole-server tests: the real SGLang server on the CPU device, with a tiny checkpoint."""
+    sync(session, "--group=test")
+    run_pytest(session, "serving", "packages/penny-server/tests/serving")
+
+
+@functools.cache
+def built_wheels() -> Path:
+    """Build the six wheels, once per run of nox; return their folder."""
+    folder = ROOT / ".nox" / "wheels"
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(["uv", "build", "--quiet", "--all-packages", "--wheel", f"--out-dir={folder}"], check=True)
+    return folder
+
+
+@functools.cache
+def locked_versions() -> Path:
+    """Write the versions of uv.lock as constraints for `uv pip install`; return the file."""
+    file = ROOT / ".nox" / "locked.txt"
+    everything = ["--all-packages", "--all-extras", "--all-groups", "--no-emit-workspace", "--no-hashes"]
+    subprocess.run(["uv", "export", "--quiet", *everything, f"--output-file={file}"], check=True)
+    return file
+
+
+def test_outside(session: nox.Session, name: str, package: str) -> None:
+    """Run a copy of the package's tests from a temporary folder, where no source tree can be imported."""
+    session.install("--group", f"{ROOT}/pyproject.toml:test", f"--constraints={locked_versions()}")
+    with tempfile.TemporaryDirectory() as outside:
+        tests = Path(outside, "tests")
+        shutil.copytree(f"packages/{package}/tests", tests, ignore=shutil.ignore_patterns("serving"))
+        with session.chdir(outside):
+            run_pytest(session, name, f"--rootdir={outside}", "tests")
