@@ -1,0 +1,1 @@
+"""Talking to an OpenAI-compatible server from the terminal."""

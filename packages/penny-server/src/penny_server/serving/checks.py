@@ -1,0 +1,34 @@
+"""What is checked before a server process is started; none of it imports SGLang or torch."""
+
+from __future__ import annotations
+
+from penny_server.errors import ExitCode, PennyError
+from penny_server.profiles import Launch
+from penny_server.serving.port import check_port
+
+
+def check(launch: Launch) -> None:
+    """Checks SGLang's version and seams, the port and the checkpoint; raises PennyError."""
+    check_integration(launch.features)
+    check_port(launch.host, launch.port)
+    check_weights(launch)
+
+
+def check_integration(features: tuple[str, ...]) -> None:
+    """Raises PennyError (environment) for another SGLang than the pinned one or a seam that does not fit."""
+    from penny_server.sglang import SeamError, check_seams
+
+    try:
+        check_seams(features)
+    except SeamError as error:
+        raise PennyError(str(error), ExitCode.ENVIRONMENT) from error
+
+
+def check_weights(launch: Launch) -> None:
+    """Raises PennyError (checkpoint) when the checkpoint is incomplete or does not fit its own config."""
+    from penny_models import CheckpointError, check_checkpoint
+
+    try:
+        check_checkpoint(launch.checkpoint)
+    except CheckpointError as error:
+        raise PennyError(str(error), ExitCode.CHECKPOINT) from error

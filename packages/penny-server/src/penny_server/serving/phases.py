@@ -1,0 +1,132 @@
+"""The phases of a start, put together from the events of all processes of a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+PHASES = ("identity", "imports", "weights", "pools", "graphs", "warm-up", "ready")
+
+State = Literal["waiting", "running", "done", "skipped", "failed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of ``events.jsonl``; ``t`` in seconds since the epoch."""
+
+    t: float
+    phase: str
+    state: str
+    detail: dict[str, Any]
+
+
+class EventTail:
+    """Reads the events that were appended since the last call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def new(self) -> Iterator[Event]:
+        """The complete lines added since the last call, in file order."""
+        if not self._path.is_file():
+            return
+        with open(self._path, "rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        complete = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.splitlines():
+            raw = json.loads(line)
+            yield Event(float(raw["t"]), str(raw["phase"]), str(raw["state"]), dict(raw.get("detail") or {}))
+
+
+def describe(detail: Mapping[str, Any]) -> str:
+    """What an event's detail says to a person: its ``note``, ``bytes``, ``tokens`` and ``requests``."""
+    parts = [str(detail["note"])] if "note" in detail else []
+    if "bytes" in detail:
+        size = float(detail["bytes"])
+        parts.append(f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB")
+    if "tokens" in detail:
+        parts.append(f"{detail['tokens']:,} tokens")
+    if "requests" in detail:
+        parts.append(f"{detail['requests']} requests")
+    return ", ".join(parts)
+
+
+@dataclass
+class Phase:
+    """One phase as a person sees it; ``began`` and ``ended`` in seconds since the epoch."""
+
+    name: str
+    state: State = "waiting"
+    began: float = 0.0
+    ended: float = 0.0
+    fraction: float | None = None
+    note: str = ""
+
+    def seconds(self, now: float) -> float:
+        """How long the phase took, or has taken up to ``now``."""
+        if self.state in ("waiting", "skipped"):
+            return 0.0
+        return (now if self.state == "running" else self.ended) - self.began
+
+
+@dataclass
+class Progress:
+    """All phases of a start. ``identity`` runs from the beginning, because the checks before belong to it."""
+
+    started: float
+    phases: list[Phase] = field(default_factory=lambda: [Phase(name) for name in PHASES])
+    failure: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.phases[0].state, self.phases[0].began = "running", self.started
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event. A phase that begins ends those before it; what never began is skipped."""
+        if event.phase not in PHASES:
+            return
+        at = PHASES.index(event.phase)
+        phase = self.phases[at]
+        for earlier in self.phases[:at]:
+            if earlier.state == "running":
+                earlier.state, earlier.ended = "done", event.t
+            elif earlier.state == "waiting":
+                earlier.state = "skipped"
+        if phase.state in ("waiting", "skipped"):
+            phase.state, phase.began = "running", event.t
+        phase.note = describe(event.detail) or phase.note
+        if event.state == "progress" and "fraction" in event.detail:
+            phase.fraction = min(1.0, max(0.0, float(event.detail["fraction"])))
+        elif event.state == "end":
+            phase.state, phase.ended, phase.fraction = "done", event.t, None
+        elif event.state == "fail":
+            phase.state, phase.ended = "failed", event.t
+            self.failure = event.detail
+
+    def fail(self, t: float) -> None:
+        """Marks the running phase as failed: the server process ended."""
+        for phase in self.phases:
+            if phase.state == "running":
+                phase.state, phase.ended = "failed", t
+
+    @property
+    def announced(self) -> bool:
+        """Whether the server has said that it is ready."""
+        return self.phases[-1].state in ("running", "done")
+
+    def failed_for(self, now: float) -> float:
+        """Seconds since a phase failed, 0 when none has."""
+        return max((now - phase.ended for phase in self.phases if phase.state == "failed"), default=0.0)
+
+    def finish(self, t: float) -> None:
+        """Marks every phase as over: the server answers."""
+        for phase in self.phases:
+            if phase.state == "running":
+                phase.state, phase.ended = "done", t
+            elif phase.state == "waiting":
+                phase.state = "skipped"

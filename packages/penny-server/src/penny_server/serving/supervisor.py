@@ -1,0 +1,138 @@
+"""Runs one server from its start to its end."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from urllib.parse import urlsplit
+
+from penny_server.errors import ExitCode, PennyError
+from penny_server.profiles import Launch
+from penny_server.serving import processes
+from penny_server.serving.diagnose import explain, log_tail
+from penny_server.serving.display import Display
+from penny_server.serving.phases import EventTail, Progress
+from penny_server.serving.rundir import RunDir, run_env
+
+POLL_S = 0.1
+HEALTH_TIMEOUT_S = 2.0
+FAILED_GRACE_S = 5.0
+"""How long a server that reported a failure may take to end by itself."""
+
+STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Counts the signals that ask the command to end; the main loop looks at the count."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.name = ""
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.name = {signal.SIGINT: "Interrupted"}.get(signal.Signals(number), signal.Signals(number).name)
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """While in it, SIGINT, SIGTERM and SIGHUP are counted instead of raised."""
+        before = {number: signal.signal(number, self._note) for number in STOPPING_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def healthy(url: str) -> bool:
+    """Whether ``GET /health`` answers 200."""
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=HEALTH_TIMEOUT_S)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def serve(launch: Launch, run_dir: RunDir, display: Display, started: float, grace_s: float) -> ExitCode:
+    """Starts the server, shows its phases, waits, and leaves no process of it behind.
+
+    ``started`` is when the command began (seconds since the epoch), ``grace_s`` how long the server may take
+    to end when asked to. Returns OK when a ready server was stopped by a signal and INTERRUPTED when that
+    happened during the start. Raises PennyError when the server ends by itself.
+    """
+    interrupts = Interrupts()
+    processes.adopt_orphans()
+    with interrupts.caught():
+        display.opening(launch, run_dir)
+        env = launch.child_env({**os.environ, **run_env(run_dir)})
+        child = processes.start(launch.argv(sys.executable), run_dir.log, env)
+        try:
+            if not _start(child, launch, run_dir, display, interrupts, started):
+                _stop(child, display, interrupts, grace_s)
+                return ExitCode.INTERRUPTED
+            display.ready(launch, time.time() - started)
+            while child.poll() is None and not interrupts.count:
+                time.sleep(POLL_S)
+            if not interrupts.count:
+                error = PennyError(
+                    "The server ended by itself after it was ready.", ExitCode.SERVER, f"Log: {run_dir.log}"
+                )
+                display.failed(error, log_tail(run_dir.log), run_dir)
+                raise error
+            _stop(child, display, interrupts, grace_s)
+            return ExitCode.OK
+        finally:
+            display.close()
+            processes.stop(child, 0, lambda: True)
+
+
+def _start(
+    child: subprocess.Popen[bytes],
+    launch: Launch,
+    run_dir: RunDir,
+    display: Display,
+    interrupts: Interrupts,
+    started: float,
+) -> bool:
+    """Waits until the server is ready; returns False when interrupted. Raises PennyError when it fails."""
+    progress = Progress(started)
+    tail = EventTail(run_dir.events)
+    while not interrupts.count:
+        ended = child.poll()
+        for event in tail.new():
+            progress.apply(event)
+        display.update(progress)
+        if ended is None and progress.failed_for(time.time()) > FAILED_GRACE_S:
+            processes.stop(child, 0, lambda: True)
+            ended = child.returncode
+        if ended is not None:
+            progress.fail(time.time())
+            display.update(progress)
+            error = explain(ended, run_dir.log, progress.failure)
+            error.hint = f"{error.hint}\nLog: {run_dir.log}".strip()
+            display.failed(error, log_tail(run_dir.log), run_dir)
+            raise error
+        if progress.announced and healthy(launch.url):
+            progress.finish(time.time())
+            display.update(progress)
+            return True
+        time.sleep(POLL_S)
+    return False
+
+
+def _stop(child: subprocess.Popen[bytes], display: Display, interrupts: Interrupts, grace_s: float) -> None:
+    display.stopping(interrupts.name)
+    before = interrupts.count
+    processes.stop(child, grace_s, hurry=lambda: interrupts.count > before)
+    display.stopped()
