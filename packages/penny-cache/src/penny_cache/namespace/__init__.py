@@ -1,0 +1,40 @@
+"""Namespaces: who may read which stored state.
+
+Stored state means something only to a server of the same identity: checkpoint digests, dtypes, page size,
+layouts, versions, whatever changes bytes or their meaning. An `Identity` names all of it; its digest names a
+directory; a manifest inside holds the whole identity and is compared field by field before anything is read.
+"""
+
+from penny_cache.namespace.difference import Difference, diff
+from penny_cache.namespace.directory import Namespace, create, ensure, find, open, read
+from penny_cache.namespace.errors import (
+    IdentityError,
+    ManifestDamaged,
+    NamespaceError,
+    NamespaceExists,
+    NamespaceMismatch,
+    NamespaceMissing,
+)
+from penny_cache.namespace.identity import Identity, Value, canonical_json
+from penny_cache.namespace.manifest import FILE_NAME as MANIFEST_NAME
+
+__all__ = [
+    "MANIFEST_NAME",
+    "Difference",
+    "Identity",
+    "IdentityError",
+    "ManifestDamaged",
+    "Namespace",
+    "NamespaceError",
+    "NamespaceExists",
+    "NamespaceMismatch",
+    "NamespaceMissing",
+    "Value",
+    "canonical_json",
+    "create",
+    "diff",
+    "ensure",
+    "find",
+    "open",
+    "read",
+]
