@@ -1,0 +1,87 @@
+"""RMS normalisations of the two model families: gemma form (1 + w), gated form, and L2."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def gemma_rmsnorm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm over the last dimension, times ``1 + weight``.
+
+    Args:
+        x: [..., dim], any float dtype, any strides.
+        weight: [dim].
+        eps: added to the mean square.
+
+    Returns:
+        [..., dim] in the dtype of ``x``, contiguous for an ``x`` whose rows are in order; float32 inside.
+    """
+    dim = weight.shape
+    return F.rms_norm(x.float(), dim, weight.float() + 1.0, eps).to(x.dtype)
+
+
+def fused_qk_gemma_rmsnorm_cpu(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, head_dim: int
+) -> tuple[Tensor, Tensor]:
+    """Normalise the heads of queries and keys (call site: ``models/qwen3_5.py``, ``_apply_qk_norm``).
+
+    Args:
+        q: [tokens, heads * head_dim], may be a strided part of a wider row; ``k`` likewise.
+        q_weight, k_weight: [head_dim], applied as ``1 + weight``.
+
+    Returns:
+        (q [tokens * heads, head_dim], k [tokens * kv_heads, head_dim]), contiguous.
+    """
+    q_heads, k_heads = q.unflatten(-1, (-1, head_dim)), k.unflatten(-1, (-1, head_dim))
+    return (
+        gemma_rmsnorm(q_heads, q_weight, eps).reshape(-1, head_dim),
+        gemma_rmsnorm(k_heads, k_weight, eps).reshape(-1, head_dim),
+    )
+
+
+def fused_qk_gemma_rmsnorm_with_gate_cpu(
+    q_gate: Tensor,
+    k: Tensor,
+    q_weight: Tensor,
+    k_weight: Tensor,
+    eps: float,
+    head_dim: int,
+    num_heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with an output gate that lies beside each query head.
+
+    Args:
+        q_gate: [tokens, num_heads * 2 * head_dim], per head the query and then its gate; may be strided.
+        k: [tokens, kv_heads * head_dim], may be strided.
+
+    Returns:
+        (q [tokens * num_heads, head_dim], k [tokens * kv_heads, head_dim], gate as q), contiguous.
+    """
+    heads = q_gate.view(q_gate.shape[0], num_heads, 2 * head_dim)
+    q, gate = heads.split(head_dim, -1)
+    k_heads = k.unflatten(-1, (-1, head_dim))
+    return (
+        gemma_rmsnorm(q, q_weight, eps).view(-1, head_dim),
+        gemma_rmsnorm(k_heads, k_weight, eps).reshape(-1, head_dim),
+        gate.contiguous().view(-1, head_dim),
+    )
+
+
+def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) -> Tensor:
+    """``weight * rmsnorm(x) * silu(z)``, the output norm of a gated delta net layer.
+
+    Args:
+        x, z: [rows, dim], one dtype; ``weight``: [dim].
+
+    Returns:
+        [rows, dim] in the dtype of ``x``; float32 inside.
+    """
+    normed = F.rms_norm(x.float(), weight.shape, weight.float(), eps)
+    return normed.mul_(F.silu(z.float())).to(x.dtype)
+
+
+def l2norm_cpu(x: Tensor, eps: float) -> Tensor:
+    """``x / sqrt(sum(x^2) + eps)`` over the last dimension, in the dtype of ``x``; float32 inside."""
+    wide = x.float()
+    scale = torch.linalg.vecdot(wide, wide).add_(eps).rsqrt_().unsqueeze(-1)
+    return (wide * scale).to(x.dtype)

@@ -1,0 +1,48 @@
+"""Ragged batches: sequences of different lengths laid end to end."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+def flat_positions(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of every element of the ragged rows ``[starts[i], starts[i] + lengths[i])``.
+
+    Returns:
+        (row [total], column [total]), int64, in row order.
+    """
+    lengths = lengths.to(torch.int64)
+    rows = torch.repeat_interleave(torch.arange(lengths.numel()), lengths)
+    first = lengths.cumsum(0) - lengths
+    columns = torch.arange(rows.numel()) + (starts.to(torch.int64) - first)[rows]
+    return rows, columns
+
+
+@dataclass(frozen=True)
+class TimeMajor:
+    """A ragged batch re-ordered so that the tokens of one time step lie together.
+
+    Attributes:
+        order: the sequences, longest first; a time step's tokens are in this order.
+        active: for each time step, how many sequences still run.
+        tokens: for each position in the new order, the token's old index; None when nothing moves.
+    """
+
+    order: list[int]
+    active: list[int]
+    tokens: Tensor | None
+
+
+def time_major(cu_seqlens: list[int]) -> TimeMajor:
+    """Order the tokens of the sequences ``[cu_seqlens[i], cu_seqlens[i + 1])`` by time step."""
+    starts = cu_seqlens[:-1]
+    lengths = [end - start for start, end in zip(starts, cu_seqlens[1:], strict=True)]
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    steps = lengths[order[0]] if order else 0
+    if len(order) == 1:
+        return TimeMajor(order, [1] * steps, None)
+    ends = torch.tensor([lengths[i] for i in order])
+    grid = torch.tensor([starts[i] for i in order]) + torch.arange(steps).unsqueeze(1)
+    alive = torch.arange(steps).unsqueeze(1) < ends
+    return TimeMajor(order, alive.sum(1).tolist(), grid[alive])
