@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penny_cache import namespace
+from penny_cache import __version__, namespace
 from penny_cache.namespace import MANIFEST_NAME, Identity
 
 
@@ -72,4 +72,4 @@ def test_errors_are_sentences_with_status_2(store: tuple[Path, Path, Path]) -> N
 
 
 def test_version() -> None:
-    assert run("--version").stdout == "penny-cache 0.1.0\n"
+    assert run("--version").stdout == f"penny-cache {__version__}\n"

@@ -43,7 +43,7 @@ def decode(data: bytes, path: Path) -> Identity:
     head, body = b"\n".join(lines[:2]) + b"\n", b"\n".join(lines[2:])
     if version != _VERSION or len(lines) != 4 or body != _checksum(head):
         raise ManifestDamaged(
-            f"{path} is torn or was changed: its checksum does not fit its {len(data)} bytes. State beside it "
+            f"{path} is torn or was changed: its checksum does not fit {len(data)} bytes. State beside it "
             f"cannot be trusted; remove the namespace directory."
         )
     try:
