@@ -1,7 +1,11 @@
-"""Gates and the splitting of fused projections."""
+"""Gates and the splitting of fused projections.
+
+``torch.exp`` and ``torch.log1p`` give an element the same bits wherever it lies in a tensor; ``sigmoid`` and
+``softplus`` do not (their vector loops end in scalar code). The gates of the recurrence use only the former, so that
+they do not depend on how tokens are batched.
+"""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -25,8 +29,11 @@ def fused_gdn_gating_cpu(A_log: Tensor, a: Tensor, b: Tensor, dt_bias: Tensor) -
         (g, beta), each [1, tokens, heads] float32: ``g = -exp(A_log) * softplus(a + dt_bias)``,
         ``beta = sigmoid(b)``.
     """
-    g = F.softplus(a.float() + dt_bias.float()).mul_(A_log.float().exp()).neg_()
-    return g.unsqueeze(0), b.float().sigmoid().unsqueeze(0)
+    x = a.float() + dt_bias
+    # Beyond 20 softplus(x) is x in float32; exp(x) overflows at 88, which minimum puts right.
+    softplus = x.exp().log1p_().minimum(x.clamp_(min=21.0))
+    beta = b.float().neg().exp_().add_(1.0).reciprocal_()
+    return softplus.mul_(A_log.float().exp()).neg_().unsqueeze(0), beta.unsqueeze(0)
 
 
 def fused_qkvzba_split_reshape_cat_contiguous_cpu(
