@@ -80,7 +80,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over the sources of the six packages."""
-    sync(session, "--all-packages", "--group=types", "--group=dev")
+    sync(session, "--all-packages", "--all-groups")
     session.run("mypy", *(f"packages/{package}/src" for package in PACKAGES), "noxfile.py", "tools")
 
 
