@@ -61,6 +61,9 @@ def _next_line(interactive: bool) -> str | None:
         return input(PROMPT)
     except EOFError:
         return None
+    except KeyboardInterrupt:
+        print()
+        raise
 
 
 def answer(client: Client, session: Session, question: str, console: Console) -> bool:
@@ -91,7 +94,8 @@ def answer(client: Client, session: Session, question: str, console: Console) ->
         stream.close()  # type: ignore[attr-defined]
         if last_kind:
             console.print()
-    session.keep(question, "".join(said))
+    if said or not stopped:
+        session.keep(question, "".join(said))
     summary = _summary(usage, first - began, last - first, stopped)
     console.print(summary, markup=False, highlight=False, style="dim")
     return stopped

@@ -61,7 +61,7 @@ def _flag(name: str, declared: ast.expr, meta: dict[str, ast.expr]) -> Flag:
     inner = _without_optional(declared)
     head = inner.value if isinstance(inner, ast.Subscript) else inner
     kind: Kind = "value"
-    if "action" in meta or "nargs" in meta:
+    if "action" in meta or _constant(meta.get("nargs")) in ("+", "*"):
         kind = "toggle" if "BooleanOptionalAction" in ast.unparse(meta.get("action", inner)) else "list"
     elif "type_parser" not in meta and ast.unparse(head) in ("List", "list"):
         kind = "list"

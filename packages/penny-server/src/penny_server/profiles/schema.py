@@ -37,7 +37,7 @@ class ModelSource(_Table):
 class DeviceSection(_Table):
     """What one device adds: seam features, SGLang arguments, environment, and the GPUs it was made for.
 
-    Environment values may hold ``{dtype}``, ``{standin}`` and ``{threads}`` (see `penny_server.profiles.launch.resolve`).
+    Environment values may hold ``{dtype}``, ``{standin}`` and ``{threads}`` (see `resolve`).
     An empty ``compute_capability`` means any NVIDIA GPU.
     """
 

@@ -1,0 +1,16 @@
+"""Runs ``penny`` with the fake server in place of SGLang and without the checks of SGLang and checkpoint."""
+
+import sys
+from pathlib import Path
+
+import penny_server.profiles.launch
+import penny_server.serving.checks
+import penny_server.serving.choose
+from penny_server.cli import main
+
+sys.path.insert(0, str(Path(__file__).parent))
+penny_server.profiles.launch.LAUNCH_MODULE = "fake_launch"
+penny_server.serving.checks.check_integration = lambda features: None
+penny_server.serving.checks.check_weights = lambda launch: None
+penny_server.serving.choose.choose_checkpoint = lambda profile, model: Path("checkpoint")
+main()
