@@ -1,7 +1,7 @@
 """The short depthwise causal convolution in front of a gated delta net, with its sliding state.
 
-Every form adds the taps oldest first with the same element-wise operations, so decode, verification and a prefill cut
-anywhere give the same floats. The state of a sequence is its last ``width - 1`` inputs, oldest first.
+Every form multiplies first and then adds the taps oldest first, each rounded to float32, so decode, verification and a
+prefill cut anywhere give the same floats. The state of a sequence is its last ``width - 1`` inputs, oldest first.
 """
 
 import torch
@@ -9,32 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from penny_kernels.cpu.draft_tree import parents_of
+from penny_kernels.cpu.state_slots import load_slots, store_slots
 
 
-def _taps(windows: list[Tensor], weight: Tensor, bias: Tensor | None, activation: str | bool | None) -> Tensor:
-    """Sum of ``windows[j] * weight[:, j]``, each window [..., dim] float32 with dim contiguous."""
-    columns = weight.float().t().contiguous()
-    out = windows[0] * columns[0]
-    for window, column in zip(windows[1:], columns[1:], strict=True):
-        out.addcmul_(window, column)
+def _finish(out: Tensor, bias: Tensor | None, activation: str | bool | None) -> Tensor:
     if bias is not None:
         out += bias
     return F.silu(out, inplace=True) if activation in ("silu", "swish", True) else out
-
-
-def _load(states: Tensor, slots: Tensor, fresh: Tensor | None) -> Tensor:
-    """States as [sequences, width - 1, dim] float32, zero for negative slots and where ``fresh``."""
-    window = states[slots.clamp(min=0)].transpose(1, 2).float()
-    unused = slots < 0 if fresh is None else fresh | (slots < 0)
-    return window.masked_fill(unused.view(-1, 1, 1), 0)
-
-
-def _store(states: Tensor, slots: Tensor, window: Tensor) -> None:
-    window = window.transpose(1, 2).to(states.dtype)
-    if bool((slots < 0).any()):
-        kept = slots >= 0
-        slots, window = slots[kept], window[kept]
-    states[slots] = window
 
 
 def causal_conv1d_fn_cpu(
@@ -55,35 +36,42 @@ def causal_conv1d_fn_cpu(
         conv_weights: [dim, width]; ``bias``: [dim] or None; ``activation``: "silu", "swish" or None.
         conv_states: the pool, [slots, dim, width - 1].
         has_initial_state: [sequences] bool; where False the sequence starts from zeros. None: nowhere.
-        cache_indices: [sequences], pool slots; a negative slot is not written.
-        query_start_loc: [sequences + 1]; ``seq_lens_cpu`` is not read.
+        cache_indices: [sequences], pool slots; a negative slot starts from zeros and is not written.
+        query_start_loc: [sequences + 1]; ``seq_lens_cpu`` is not needed.
 
     Returns:
         [dim, tokens] in the dtype of the input (a transposed view of contiguous [tokens, dim]).
     """
     x = mixed_qkv_transposed.transpose(0, 1)
+    tokens = x.shape[0]
     history = conv_weights.shape[1] - 1
-    slots = cache_indices[: query_start_loc.shape[0] - 1].to(torch.int64)
-    fresh = ~has_initial_state if has_initial_state is not None else torch.ones_like(slots, dtype=torch.bool)
-    past = _load(conv_states, slots, fresh)
     starts = query_start_loc.to(torch.int64)
-    count = slots.numel()
-    if count == 1:
-        padded = torch.cat((past[0], x.float()))
-        rows = None
+    count = starts.numel() - 1
+    slots = cache_indices[:count].tolist()
+    past = load_slots(conv_states, slots)[0].transpose(1, 2).float()
+    if has_initial_state is None:
+        past = torch.zeros_like(past)
     else:
-        # Each sequence gets its history in front: token t of sequence i moves to t + history * (i + 1).
-        sequence = torch.repeat_interleave(torch.arange(count), starts.diff())
-        rows = torch.arange(x.shape[0]) + history * sequence
-        padded = x.new_empty(x.shape[0] + history * count, x.shape[1], dtype=torch.float32)
+        past = past.masked_fill(~has_initial_state.view(-1, 1, 1), 0)
+    # Each sequence gets its history in front: token t of sequence i moves to row t + history * (i + 1).
+    offset = history * torch.arange(count).unsqueeze(1) + torch.arange(history)
+    if count == 1:
+        rows = None
+        padded = torch.cat((past[0], x.float()))
+    else:
+        rows = torch.arange(tokens) + history * torch.repeat_interleave(torch.arange(count), starts.diff())
+        padded = past.new_empty(tokens + history * count, x.shape[1])
         padded[rows + history] = x.float()
-        heads = starts[:-1, None] + history * torch.arange(count).unsqueeze(1) + torch.arange(history)
-        padded[heads] = past
+        padded[starts[:-1, None] + offset] = past
     span = padded.shape[0] - history
-    out = _taps([padded[j : j + span] for j in range(history + 1)], conv_weights, bias, activation)
-    ends = starts[1:, None] + history * torch.arange(count).unsqueeze(1) + torch.arange(history)
-    _store(conv_states, slots, padded[ends])
-    return (out if rows is None else out[rows]).to(x.dtype).transpose(0, 1)
+    columns = conv_weights.float().t().contiguous()
+    out = padded[:span] * columns[0]
+    product = torch.empty_like(out)
+    for tap in range(1, history + 1):
+        out += torch.mul(padded[tap : tap + span], columns[tap], out=product)
+    out = _finish(out if rows is None else out[rows], bias, activation)
+    store_slots(conv_states, slots, padded[starts[1:, None] + offset].transpose(1, 2))
+    return out.to(x.dtype).transpose(0, 1)
 
 
 def causal_conv1d_update_cpu(
@@ -117,39 +105,33 @@ def causal_conv1d_update_cpu(
     Returns:
         As ``x`` in shape and dtype.
     """
-    slots = conv_state_indices.to(torch.int64)
-    history = weight.shape[1] - 1
-    single = x.dim() == 2
-    tokens = (x.unsqueeze(1) if single else x.transpose(1, 2)).float()
-    steps = tokens.shape[1]
-    padded = torch.cat((_load(conv_state, slots, None), tokens), 1)
+    slots = conv_state_indices.tolist()
+    taps = weight.float().t()
+    past = load_slots(conv_state, slots)[0].transpose(1, 2).float()
+    if x.dim() == 2:
+        window = torch.cat((past, x.float().unsqueeze(1)), 1)
+        store_slots(conv_state, slots, window[:, 1:].transpose(1, 2))
+        return _finish((window * taps).sum(1), bias, activation).to(x.dtype)
+
+    history, steps = past.shape[1], x.shape[2]
+    padded = torch.cat((past, x.transpose(1, 2).float()), 1)
+    node = torch.arange(history, history + steps).expand(len(slots), steps)
     if retrieve_next_token is None:
-        windows = [padded[:, j : j + steps] for j in range(history + 1)]
+        links = torch.arange(-1, history + steps - 1).clamp(min=0).expand(len(slots), -1)
     else:
         assert retrieve_next_sibling is not None
         assert retrieve_parent_token is not None
-        parent = parents_of(retrieve_next_token[:, :steps], retrieve_next_sibling[:, :steps]).clamp_(min=0)
-        retrieve_parent_token[: parent.shape[0], :steps] = parent
-        windows = _ancestor_windows(padded, parent, history)
+        parent = parents_of(retrieve_next_token, retrieve_next_sibling)[: len(slots), :steps].clamp(min=0)
+        retrieve_parent_token[: len(slots), :steps] = parent
+        before = torch.arange(-1, history).clamp(min=0).expand(len(slots), -1)
+        links = torch.cat((before, parent[:, 1:] + history), 1)
+    lineage = [node]
+    for _ in range(history):
+        lineage.append(links.gather(1, lineage[-1]))
+    windows = padded[torch.arange(len(slots)).view(-1, 1, 1), torch.stack(lineage[::-1], 2)]
     if intermediate_conv_window is not None:
         assert intermediate_state_indices is not None
-        rows = intermediate_state_indices.to(torch.int64)
-        after = torch.stack(windows[1:], -1).to(intermediate_conv_window.dtype)
-        intermediate_conv_window[rows, :steps] = after
-    _store(conv_state, slots, padded[:, steps:])
-    out = _taps(windows, weight, bias, activation).to(x.dtype)
-    return out.squeeze(1) if single else out.transpose(1, 2)
-
-
-def _ancestor_windows(padded: Tensor, parent: Tensor, history: int) -> list[Tensor]:
-    """Windows [sequences, steps, dim], oldest first: each token's ancestors, then itself."""
-    sequences, steps = parent.shape
-    before = torch.arange(-1, history).clamp(min=0).expand(sequences, -1)
-    links = torch.cat((before[:, : history + 1], parent[:, 1:] + history), 1)
-    node = torch.arange(history, history + steps).expand(sequences, -1)
-    row = torch.arange(sequences).unsqueeze(1)
-    windows = []
-    for _ in range(history + 1):
-        windows.append(padded[row, node])
-        node = links.gather(1, node)
-    return windows[::-1]
+        after = windows[:, :, 1:].transpose(2, 3).to(intermediate_conv_window.dtype)
+        intermediate_conv_window[intermediate_state_indices.to(torch.int64), :steps] = after
+    store_slots(conv_state, slots, padded[:, steps:].transpose(1, 2))
+    return _finish((windows * taps).sum(2), bias, activation).to(x.dtype).transpose(1, 2)

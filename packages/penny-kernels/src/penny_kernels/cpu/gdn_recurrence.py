@@ -1,23 +1,25 @@
 """The gated delta rule as a plain recurrence over time, batched over sequences.
 
-Per value head, with state S [V, K], decay d, write strength beta (arXiv 2412.06464)::
+Per value head, with state S [V, K], decay d and write strength beta (arXiv 2412.06464)::
 
     u = beta * (v - d * S k)
+    o = scale * (S q * d + (k . q) * u)
     S = d * S + u k^T
-    o = S q = d * (S_old q) + (k . q) u
 
-Prefill, decode and verification run the same four operations per step on the same shapes, so a prefix that is cut
-anywhere, and a sequence that is run alone or in a batch, give the same floats.
+which is the update followed by the reading ``o = scale * S q``, with both products of the old state in one pass over
+it. Prefill, decode and verification run the same four operations per step on the same shapes, so a prefix cut
+anywhere, and a sequence run alone or in a batch, give the same floats (seen for head dims from 32 on).
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from penny_kernels.cpu.gating import fused_gdn_gating_cpu
 from penny_kernels.cpu.ragged import time_major
+from penny_kernels.cpu.state_slots import load_slots, store_slots
 
 CHUNK = 64
 """Tokens between the states that the prefill hands back for prefix tracking."""
@@ -27,95 +29,90 @@ _L2_EPS = 1e-6
 StepHook = Callable[[int, Tensor], None]
 
 
-class _Tokens:
-    """All that a step needs of its tokens, computed once for all of them (float32)."""
+def _recur(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    state: Tensor,
+    active: list[int],
+    l2norm: bool,
+    before: StepHook | None = None,
+    after: StepHook | None = None,
+) -> Tensor:
+    """Advance ``state`` [sequences, HV, V, K] float32 in place over tokens in time-major order.
 
-    def __init__(
-        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, order: Tensor | None, l2norm: bool
-    ) -> None:
-        tokens, k_heads, k_dim = k.shape[1:]
-        v_heads, v_dim = v.shape[2:]
-        kq = torch.stack((k[0], q[0]), 2).float()
-        if order is not None:
-            kq, v, g, beta = kq[order], v[:, order], g[:, order], beta[:, order]
-        if l2norm:
-            # rms_norm divides by the mean square: sqrt(K) too much, which the weight takes back out.
-            kq = F.rms_norm(kq, (k_dim,), None, _L2_EPS / k_dim).mul_(k_dim**-0.5)
-        kq[:, :, 1].mul_(k_dim**-0.5)
-        self.rows = v_heads // k_heads * v_dim
-        decay = g.float().exp().view(tokens, v_heads, 1)
-        self.dot = torch.linalg.vecdot(kq[:, :, 0], kq[:, :, 1]).view(tokens, k_heads, 1, 1)
-        self.kq = kq.view(tokens * k_heads, 2, k_dim)
-        self.decay = decay.view(tokens * v_heads, 1, 1)
-        scaled = beta.float().view(tokens, v_heads, 1)
-        self.v = (v[0].float() * scaled).view(tokens * k_heads, 1, self.rows)
-        shape = (tokens, v_heads, v_dim)
-        self.write_decay = (decay * scaled).expand(shape).reshape(tokens * k_heads, 1, self.rows)
-        self.shape = shape
+    Args:
+        q, k: [tokens, H, K]; ``v``: [tokens, HV, V]; ``g``, ``beta``: [tokens, HV] float32.
+        active: how many of the sequences each step advances.
+        before, after: called at each step with its number and the states that it advances.
 
+    Returns:
+        [tokens, HV, V] float32.
+    """
+    tokens, k_heads, k_dim = k.shape
+    v_heads, v_dim = v.shape[1:]
+    per_head = (tokens, k_heads, v_heads // k_heads, 1)
+    rows = v_heads // k_heads * v_dim
 
-def _run(x: _Tokens, state: Tensor, active: list[int], before: StepHook | None, after: StepHook | None) -> Tensor:
-    """Advance ``state`` [sequences, HV, V, K] float32 in place; return outputs [tokens, HV, V] in step order."""
-    tokens, v_heads, v_dim = x.shape
-    k_dim = state.shape[-1]
-    k_heads = x.kq.shape[0] // tokens
-    read = x.v.new_empty(tokens * k_heads, 2, x.rows)
-    written = torch.empty_like(x.v)
-    by_k_head = state.view(-1, x.rows, k_dim)
-    by_k_head_t = by_k_head.transpose(1, 2)
-    by_v_head = state.view(-1, v_dim, k_dim)
+    kq = torch.stack((k, q), 2).float()
+    if l2norm:
+        kq *= (kq * kq).sum(-1, keepdim=True).add_(_L2_EPS).rsqrt_()
+    dot = (kq[:, :, 0] * kq[:, :, 1]).sum(-1).view(tokens, k_heads, 1, 1)
+    kq = kq.view(tokens * k_heads, 2, k_dim)
+    decay = g.exp().view(per_head)
+    beta = beta.view(per_head)
+    write_decay = decay * beta
+    new = v.view(tokens, k_heads, -1, v_dim) * beta
+    read = new.new_empty(tokens * k_heads, 2, rows)
+    read_k, read_q = read.view(tokens, k_heads, 2, -1, v_dim).unbind(2)
+    written = torch.empty_like(new)
+
+    # The value heads of one key head are more rows of its state.
+    by_k_head, by_v_head = state.view(-1, rows, k_dim), state.view(-1, v_dim, k_dim)
+    transposed = by_k_head.transpose(1, 2)
     k_sizes = [n * k_heads for n in active]
-    parts = zip(
+    steps = zip(
         active,
-        x.kq.split(k_sizes),
-        x.kq[:, :1].split(k_sizes),
-        x.decay.split([n * v_heads for n in active]),
-        x.v.split(k_sizes),
-        x.write_decay.split(k_sizes),
-        read.split(k_sizes),
-        read[:, :1].split(k_sizes),
-        written.split(k_sizes),
-        written.transpose(1, 2).split(k_sizes),
+        _split(kq, k_sizes),
+        _split(kq[:, :1], k_sizes),
+        _split(decay.view(-1, 1, 1), [n * v_heads for n in active]),
+        _split(new, active),
+        _split(write_decay, active),
+        _split(read, k_sizes),
+        _split(read_k, active),
+        _split(written, active),
+        _split(written.view(-1, rows, 1), k_sizes),
         strict=True,
     )
-    live = -1
-    for step, (n, kq, k, decay, v, write_decay, r, r_k, u, u_t) in enumerate(parts):
+    live = state.shape[0]
+    for step, (n, kq_t, k_t, decay_t, new_t, write_decay_t, read_t, read_k_t, u_t, u_column) in enumerate(steps):
         if n != live:
             live = n
-            s, s_t, s_v = by_k_head[: n * k_heads], by_k_head_t[: n * k_heads], by_v_head[: n * v_heads]
+            state, by_v_head = state[:n], by_v_head[: n * v_heads]
+            by_k_head, transposed = by_k_head[: n * k_heads], transposed[: n * k_heads]
         if before is not None:
-            before(step, state[:n])
-        torch.bmm(kq, s_t, out=r)
-        torch.addcmul(v, write_decay, r_k, value=-1, out=u)
-        s_v.mul_(decay)
-        s.addcmul_(u_t, k)
+            before(step, state)
+        torch.bmm(kq_t, transposed, out=read_t)
+        torch.addcmul(new_t, write_decay_t, read_k_t, value=-1, out=u_t)
+        by_v_head.mul_(decay_t)
+        by_k_head.addcmul_(u_column, k_t)
         if after is not None:
-            after(step, state[:n])
-    read_q = read.view(tokens, k_heads, 2, -1, v_dim)[:, :, 1]
-    out = x.dot * written.view(tokens, k_heads, -1, v_dim)
-    return out.addcmul_(x.decay.view(tokens, k_heads, -1, 1), read_q).view(x.shape)
+            after(step, state)
+    return (read_q * decay).addcmul_(dot, written).mul_(k_dim**-0.5).view(v.shape)
 
 
-def _is_run(slots: list[int]) -> bool:
-    return slots[0] >= 0 and slots == list(range(slots[0], slots[0] + len(slots)))
+def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
+    return x.split(sizes) if len(sizes) > 1 else (x,)
 
 
-def _load(pool: Tensor, slots: list[int]) -> tuple[Tensor, bool]:
-    """States of ``slots`` as contiguous float32, and whether they are the pool's own memory."""
-    if pool.dtype == torch.float32 and pool.is_contiguous() and _is_run(slots):
-        return pool[slots[0] : slots[0] + len(slots)], True
-    state = pool[torch.tensor(slots)].float()
-    for row, slot in enumerate(slots):
-        if slot < 0:
-            state[row] = 0
-    return state, False
-
-
-def _store(pool: Tensor, slots: list[int], state: Tensor) -> None:
-    if min(slots) < 0:
-        kept = [row for row, slot in enumerate(slots) if slot >= 0]
-        slots, state = [slots[row] for row in kept], state[kept]
-    pool[torch.tensor(slots, dtype=torch.int64)] = state.to(pool.dtype)
+def _load(pool: Tensor, slots: list[int], private: bool) -> tuple[Tensor, bool]:
+    """The slots' states as contiguous float32, and whether they are the pool's own memory."""
+    states, own = load_slots(pool, slots)
+    if own and not private and states.dtype == torch.float32 and states.is_contiguous():
+        return states, True
+    return torch.empty_like(states, dtype=torch.float32, memory_format=torch.contiguous_format).copy_(states), False
 
 
 def chunk_gated_delta_rule_cpu(
@@ -134,7 +131,7 @@ def chunk_gated_delta_rule_cpu(
 
     Args:
         q, k: [1, tokens, H, K]; ``v``: [1, tokens, HV, V], HV a multiple of H; may be strided.
-        g, beta: [1, tokens, HV], log decay and write strength.
+        g, beta: [1, tokens, HV] float32, log decay and write strength.
         initial_state: the pool, [slots, HV, V, K].
         cu_seqlens: [sequences + 1]; sequence i is tokens ``[cu_seqlens[i], cu_seqlens[i + 1])``.
         head_first: must be False.
@@ -152,29 +149,23 @@ def chunk_gated_delta_rule_cpu(
     if head_first:
         raise ValueError("chunk_gated_delta_rule_cpu found head_first=True and expects [1, tokens, heads, dim].")
     bounds = cu_seqlens.tolist()
-    slots = initial_state_indices[: len(bounds) - 1].tolist()
     plan = time_major(bounds)
-    ordered_slots = [slots[i] for i in plan.order]
-    x = _Tokens(q, k, v, g, beta, plan.tokens, use_qk_l2norm_in_kernel)
-    chunks = [-(-(end - start) // CHUNK) for start, end in zip(bounds, bounds[1:], strict=False)]
+    slots = initial_state_indices.tolist()
+    slots = [slots[i] for i in plan.order]
+    chunks = [-(-(end - start) // CHUNK) for start, end in pairwise(bounds)]
     first = [sum(chunks[:i]) for i in plan.order]
     h = initial_state.new_empty(1, sum(chunks), *initial_state.shape[1:])
 
     def keep(step: int, state: Tensor) -> None:
         if step % CHUNK == 0:
-            rows = [first[i] + step // CHUNK for i in range(state.shape[0])]
-            h[0, rows] = state.to(h.dtype)
+            h[0, [row + step // CHUNK for row in first[: state.shape[0]]]] = state.to(h.dtype)
 
-    state, in_place = _load(initial_state, ordered_slots)
-    out = _run(x, state, plan.active, keep, None)
+    inputs = [x[0] if plan.tokens is None else x[0, plan.tokens] for x in (q, k, v, g, beta)]
+    state, in_place = _load(initial_state, slots, private=False)
+    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before=keep)  # type: ignore[misc]
     if not in_place:
-        _store(initial_state, ordered_slots, state)
-    o = torch.empty_like(out, dtype=q.dtype)
-    if plan.tokens is None:
-        o.copy_(out)
-    else:
-        o[plan.tokens] = out.to(q.dtype)
-    return o.unsqueeze(0), None, h
+        store_slots(initial_state, slots, state)
+    return plan.restore(out.to(q.dtype)).unsqueeze(0), None, h
 
 
 def fused_sigmoid_gating_delta_rule_update_cpu(
@@ -204,11 +195,10 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
 
     Args:
         A_log, dt_bias: [HV]; ``a``, ``b``: [tokens, HV].
-        q, k, v, initial_state_source, initial_state_indices, cu_seqlens: as in the chunk form. For slots < 0 the state
-            is zero and is not written.
+        q, k, v, initial_state_source, initial_state_indices, cu_seqlens: as in the chunk form.
         disable_state_update: leave the pool as it is (verification).
         intermediate_states_buffer: [rows, steps, HV, V, K]; receives the state after each draft token at
-            ``[intermediate_state_indices[i], step]``; a negative row is skipped.
+            ``[intermediate_state_indices[i], step]``; a negative row is skipped. ``cache_steps`` is not needed.
         retrieve_parent_token: [sequences, steps]; a draft token after the first starts from its parent's state, read
             back from the buffer (a tree). None: each token follows the one before it (a chain).
 
@@ -223,63 +213,48 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             "fused_sigmoid_gating_delta_rule_update_cpu serves gated delta nets with softplus beta 1 and threshold 20; "
             f"found is_kda={is_kda}, beta {softplus_beta}, threshold {softplus_threshold}."
         )
-    tokens = q.shape[1]
-    sequences = cu_seqlens.shape[0] - 1
+    tokens, sequences = q.shape[1], cu_seqlens.shape[0] - 1
     slots = initial_state_indices[:sequences].tolist()
-    g, beta = fused_gdn_gating_cpu(A_log, a.reshape(tokens, -1), b.reshape(tokens, -1), dt_bias)
+    g, beta = fused_gdn_gating_cpu(A_log, a.view(tokens, -1), b.view(tokens, -1), dt_bias)
     if intermediate_states_buffer is None and tokens == sequences:
-        order, active, moved = list(range(sequences)), [sequences], None
-    else:
-        plan = time_major(cu_seqlens.tolist())
-        order, active, moved = plan.order, plan.active, plan.tokens
-        slots = [slots[i] for i in order]
-    x = _Tokens(q, k, v, g, beta, moved, use_qk_l2norm_in_kernel)
-    state, in_place = _load(initial_state_source, slots)
-    if in_place and disable_state_update:
-        state, in_place = state.clone(), False
+        state, in_place = _load(initial_state_source, slots, disable_state_update)
+        out = _recur(q[0], k[0], v[0], g[0], beta[0], state, [sequences], use_qk_l2norm_in_kernel)
+        if not (in_place or disable_state_update):
+            store_slots(initial_state_source, slots, state)
+        return out.to(q.dtype).unsqueeze(0)
+
+    plan = time_major(cu_seqlens.tolist())
+    slots = [slots[i] for i in plan.order]
     before = after = None
     if intermediate_states_buffer is not None:
         assert intermediate_state_indices is not None
-        before, after = _draft_hooks(
-            intermediate_states_buffer, intermediate_state_indices[:sequences][order], retrieve_parent_token, order
-        )
-    out = _run(x, state, active, before, after)
-    if not in_place and not disable_state_update:
-        _store(initial_state_source, slots, state)
-    if moved is None:
-        return out.to(q.dtype).unsqueeze(0)
-    o = torch.empty_like(out, dtype=q.dtype)
-    o[moved] = out.to(q.dtype)
-    return o.unsqueeze(0)
+        rows = intermediate_state_indices[plan.order].to(torch.int64)
+        parents = None if retrieve_parent_token is None else retrieve_parent_token[plan.order].to(torch.int64)
+        before, after = _draft_hooks(intermediate_states_buffer, rows, parents)
+    inputs = [x[0] if plan.tokens is None else x[0, plan.tokens] for x in (q, k, v, g, beta)]
+    state, in_place = _load(initial_state_source, slots, disable_state_update)
+    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before, after)  # type: ignore[misc]
+    if not (in_place or disable_state_update):
+        store_slots(initial_state_source, slots, state)
+    return plan.restore(out.to(q.dtype)).unsqueeze(0)
 
 
-def _draft_hooks(
-    buffer: Tensor, rows: Tensor, parents: Tensor | None, order: list[int]
-) -> tuple[StepHook | None, StepHook]:
-    rows = rows.to(torch.int64)
-    skipped = bool((rows < 0).any())
+def _draft_hooks(buffer: Tensor, rows: Tensor, parents: Tensor | None) -> tuple[StepHook | None, StepHook]:
+    """What keeps each draft token's state in ``buffer``, and what fetches its parent's from there."""
+    skipped = (rows < 0).nonzero().view(-1)
+    kept = (rows >= 0).nonzero().view(-1) if skipped.numel() else None
 
     def keep(step: int, state: Tensor) -> None:
-        n = state.shape[0]
-        if skipped:
-            kept = rows[:n] >= 0
-            buffer[rows[:n][kept], step] = state[kept].to(buffer.dtype)
+        if kept is None:
+            buffer[rows[: state.shape[0]], step] = state.to(buffer.dtype)
         else:
-            buffer[rows[:n], step] = state.to(buffer.dtype)
-
-    if parents is None:
-        return None, keep
-    from_parent = parents[: len(order)][order].to(torch.int64)
+            alive = kept[kept < state.shape[0]]
+            buffer[rows[alive], step] = state[alive].to(buffer.dtype)
 
     def restore(step: int, state: Tensor) -> None:
-        if step == 0:
+        if step == 0 or parents is None:
             return
-        n = state.shape[0]
-        parent_states = buffer[rows[:n].clamp(min=0), from_parent[:n, step]].float()
-        if skipped:
-            kept = rows[:n] >= 0
-            state[kept] = parent_states[kept]
-        else:
-            state.copy_(parent_states)
+        alive = torch.arange(state.shape[0]) if kept is None else kept[kept < state.shape[0]]
+        state[alive] = buffer[rows[alive], parents[alive, step]].float()
 
-    return restore, keep
+    return None if parents is None else restore, keep

@@ -1,6 +1,7 @@
 """Ragged batches: sequences of different lengths laid end to end."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -33,16 +34,19 @@ class TimeMajor:
     active: list[int]
     tokens: Tensor | None
 
+    def restore(self, x: Tensor) -> Tensor:
+        """``x`` [tokens, ...] of the new order, back in the old one."""
+        return x if self.tokens is None else torch.empty_like(x).index_copy_(0, self.tokens, x)
+
 
 def time_major(cu_seqlens: list[int]) -> TimeMajor:
     """Order the tokens of the sequences ``[cu_seqlens[i], cu_seqlens[i + 1])`` by time step."""
-    starts = cu_seqlens[:-1]
-    lengths = [end - start for start, end in zip(starts, cu_seqlens[1:], strict=True)]
+    lengths = [end - start for start, end in pairwise(cu_seqlens)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    steps = lengths[order[0]] if order else 0
+    steps = lengths[order[0]]
     if len(order) == 1:
         return TimeMajor(order, [1] * steps, None)
-    ends = torch.tensor([lengths[i] for i in order])
-    grid = torch.tensor([starts[i] for i in order]) + torch.arange(steps).unsqueeze(1)
-    alive = torch.arange(steps).unsqueeze(1) < ends
-    return TimeMajor(order, alive.sum(1).tolist(), grid[alive])
+    step = torch.arange(steps).unsqueeze(1)
+    alive = step < torch.tensor([lengths[i] for i in order])
+    tokens = (torch.tensor([cu_seqlens[i] for i in order]) + step)[alive]
+    return TimeMajor(order, alive.sum(1).tolist(), tokens)
