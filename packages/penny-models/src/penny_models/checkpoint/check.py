@@ -1,0 +1,131 @@
+"""The check that runs before serving."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penny_models.checkpoint.errors import CheckpointError, counted, first_names
+from penny_models.checkpoint.expected import Shapes, language_model_tensors, mtp_tensors
+from penny_models.checkpoint.files import read_json_object, read_tensors, require_tokenizer
+from penny_models.checkpoint.fp8 import scale_tensors, weight_block
+from penny_models.checkpoint.headers import TensorInfo
+from penny_models.checkpoint.text_config import parse_text_config
+from penny_models.checkpoint.vision import vision_tensors
+
+ARCHITECTURES = ("Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM")
+FLOATS = ("BF16", "F16", "F32")
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """A checkpoint that can be served.
+
+    ``parameters`` and ``bytes`` count every tensor found; ``dtypes`` counts tensors by safetensors dtype
+    name; ``warnings`` are sentences about what is odd but harmless.
+    """
+
+    path: str
+    architecture: str
+    shards: int
+    tensors: int
+    parameters: int
+    bytes: int
+    mtp_layers: int
+    dtypes: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+def _architecture(config: dict[str, Any], where: Path) -> str:
+    names = config.get("architectures")
+    if isinstance(names, list) and len(names) == 1 and names[0] in ARCHITECTURES:
+        return str(names[0])
+    raise CheckpointError(
+        f"architectures in {where} is {names!r}; this version serves {' and '.join(ARCHITECTURES)}."
+    )
+
+
+def _compare(folder: Path, found: dict[str, TensorInfo], expected: Shapes) -> None:
+    missing = [name for name in expected if name not in found]
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {counted(missing, 'tensor')} of the {len(expected)} that config.json asks for: "
+            f"{first_names(missing)}; fetch the checkpoint again, or correct config.json."
+        )
+    wrong = {name: shape for name, shape in expected.items() if found[name].shape != shape}
+    if wrong:
+        shown = "; ".join(
+            f"{name} is {list(found[name].shape)} and should be {list(wrong[name])}"
+            for name in sorted(wrong)[:5]
+        )
+        raise CheckpointError(
+            f"{counted(wrong, 'tensor')} of {folder} do not have the shape that config.json asks for: {shown}; "
+            "weights and config.json belong to different models."
+        )
+
+
+def _check_dtypes(folder: Path, found: dict[str, TensorInfo], expected: Shapes, quantised: bool) -> None:
+    odd = {
+        name: found[name].dtype
+        for name, shape in expected.items()
+        if found[name].dtype not in FLOATS
+        and not (quantised and found[name].dtype == "F8_E4M3" and len(shape) == 2)
+    }
+    if odd:
+        shown = first_names([f"{name} ({dtype})" for name, dtype in odd.items()])
+        raise CheckpointError(
+            f"{counted(odd, 'tensor')} of {folder} have an unexpected dtype: {shown}; expected "
+            f"{', '.join(FLOATS)}, or F8_E4M3 matrices with a quantization_config that says fp8."
+        )
+
+
+def check_checkpoint(path: str | Path) -> CheckpointReport:
+    """Check that a folder holds a whole dense Qwen3.5 checkpoint, reading only headers and JSON.
+
+    Checked: configuration, architecture, tokenizer, every shard's presence and length, and the name, shape
+    and dtype of every tensor that ``config.json`` asks for, the NEXTN (MTP) layer included. Stock SGLang
+    does not notice missing tensors. Tensors that nothing asks for only warn.
+
+    Raises:
+        CheckpointError: the checkpoint must not be served; the text is a full sentence.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        state = "is a file" if folder.exists() else "does not exist"
+        raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
+    where = folder / "config.json"
+    config = read_json_object(where)
+    architecture = _architecture(config, where)
+    text = parse_text_config(config, where)
+    block = weight_block(config, where)
+    require_tokenizer(folder)
+    found, shards = read_tensors(folder)
+
+    vl_form = any(name.startswith("model.language_model.") for name in found)
+    expected = language_model_tensors(text, "model.language_model." if vl_form else "model.") | mtp_tensors(
+        text
+    )
+    vision = config.get("vision_config")
+    if architecture == ARCHITECTURES[0] and isinstance(vision, dict):
+        needed = not config.get("language_model_only", False)
+        tower = vision_tensors(vision, where)
+        expected |= {name: shape for name, shape in tower.items() if needed or name in found}
+    _compare(folder, found, expected)
+    scales = scale_tensors(found, expected, block)
+    _check_dtypes(folder, found, expected, block is not None)
+    _compare(folder, found, scales)
+
+    extra = [name for name in found if name not in expected and name not in scales]
+    warnings = [f"{counted(extra, 'tensor')} will not be used: {first_names(extra)}."] if extra else []
+    return CheckpointReport(
+        path=str(folder),
+        architecture=architecture,
+        shards=shards,
+        tensors=len(found),
+        parameters=sum(math.prod(info.shape) for info in found.values()),
+        bytes=sum(info.bytes for info in found.values()),
+        mtp_layers=text.mtp_layers,
+        dtypes=dict(Counter(info.dtype for info in found.values())),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,63 @@
+"""The training command line."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Make a tiny checkpoint.")
+
+Folder = Annotated[Path, typer.Argument(help="The folder that the data step fills.")]
+
+
+@app.command()
+def data(
+    folder: Folder,
+    seed: int = 27,
+    megabytes: Annotated[int, typer.Option(help="Upper bound of the text from files.")] = 75,
+) -> None:
+    """Collect the text, train the tokenizer, write token files, baselines and the manifest."""
+    from penny_models.training.data import build_data
+
+    record = build_data(folder, seed, megabytes * 1_000_000)
+    typer.echo(
+        f"{record['train_tokens']:,} training tokens of {record['train_bytes']:,} bytes; {record['sha256']}"
+    )
+
+
+@app.command("train")
+def train_command(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(help="Where weights, results and loss curve go.")],
+    minutes: Annotated[float, typer.Option(help="Training time by the clock.")] = 9.0,
+    steps: Annotated[int | None, typer.Option(help="Train this many steps instead, to repeat a run.")] = None,
+    batch: Annotated[int, typer.Option(help="Sequences in a step.")] = 16,
+    length: Annotated[int | None, typer.Option(help="Tokens in a sequence, for a trial.")] = None,
+    evaluated: Annotated[int | None, typer.Option(help="Held-out tokens of each kind, for a trial.")] = None,
+    graph: Annotated[bool, typer.Option(help="Capture the step as a CUDA graph.")] = True,
+    seed: int = 27,
+) -> None:
+    """Train on the data folder, with CUDA when there is a GPU, and evaluate the saved weights."""
+    from penny_models.training.loop import Plan
+    from penny_models.training.run import run
+
+    results = run(folder, out, Plan(minutes, steps, graph), batch, length, seed, evaluated)
+    typer.echo(json.dumps({key: results[key] for key in ("steps", "tokens", "held_out")}, indent=2))
+
+
+@app.command("install")
+def install_command(
+    folder: Folder,
+    out: Annotated[Path, typer.Argument(help="The output folder of the training step.")],
+    checkpoint: Annotated[Path, typer.Argument(help="The checkpoint folder to fill.")],
+) -> None:
+    """Put weights, configuration, tokenizer, data card and records together, and check them."""
+    from penny_models.training.install import install
+
+    report = install(folder, out, checkpoint)
+    typer.echo(f"{report.path}: {report.parameters:,} parameters in {report.shards} files")
+
+
+if __name__ == "__main__":
+    app()
