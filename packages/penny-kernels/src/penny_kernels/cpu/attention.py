@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from penny_kernels.cpu.state_slots import store_slots
+
 
 def _refuse(op: str, **unsupported: bool) -> None:
     found = [name for name, present in unsupported.items() if present]
@@ -14,13 +16,6 @@ def _refuse(op: str, **unsupported: bool) -> None:
         raise NotImplementedError(
             f"{op} serves causal self-attention over an unscaled KV pool; found {', '.join(found)}."
         )
-
-
-def _slots(req_to_token: Tensor, requests: Tensor, lengths: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Pool rows [requests, longest] and which of them are tokens; padding repeats the request's first row."""
-    rows = req_to_token[requests, :longest]
-    real = torch.arange(longest) < lengths.unsqueeze(1)
-    return rows.where(real, rows[:, :1]), real
 
 
 def decode_attention_cpu(
@@ -67,23 +62,27 @@ def decode_attention_cpu(
         sinks=sinks is not None,
     )
     if key is not None and value is not None:
-        k_buffer[loc] = key.view(-1, *k_buffer.shape[1:]).to(k_buffer.dtype)
-        v_buffer[loc] = value.view(-1, *v_buffer.shape[1:]).to(v_buffer.dtype)
+        store_slots(k_buffer, loc.tolist(), key.view(-1, *k_buffer.shape[1:]))
+        store_slots(v_buffer, loc.tolist(), value.view(-1, *v_buffer.shape[1:]))
     kv_heads = k_buffer.shape[1]
     requests, heads, dim = query.shape
+    lengths = seq_lens.tolist()
+    longest = max(lengths)
     mask = None
-    longest = int(seq_lens.max())
     if requests == 1:
-        rows = req_to_token[req_pool_indices, :longest]
+        flat = req_to_token[int(req_pool_indices), :longest]
     else:
-        rows, real = _slots(req_to_token, req_pool_indices, seq_lens, longest)
+        # Padding repeats the request's first token: what the table holds past the end may be anything.
+        real = torch.arange(longest) < seq_lens.unsqueeze(1)
+        rows = req_to_token[:, :longest].index_select(0, req_pool_indices)
+        flat = rows.where(real, rows[:, :1]).view(-1)
         mask = real.view(requests, 1, 1, longest)
-    flat = rows.view(-1)
     k = k_buffer.index_select(0, flat).view(requests, longest, kv_heads, dim).transpose(1, 2)
     v = v_buffer.index_select(0, flat).view(requests, longest, kv_heads, -1).transpose(1, 2)
+    # The query heads of one KV head stand where more queries would: no repeated keys.
     q = query.view(requests, kv_heads, heads // kv_heads, dim)
     out = F.scaled_dot_product_attention(q, k.to(q.dtype), v.to(q.dtype), mask, scale=sm_scale)
-    output.copy_(out.view(output.shape))
+    output.copy_(out.reshape(output.shape))
 
 
 def extend_attention_cpu(

@@ -110,8 +110,8 @@ def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
 def _load(pool: Tensor, slots: list[int], private: bool) -> tuple[Tensor, bool]:
     """The slots' states as contiguous float32, and whether they are the pool's own memory."""
     states, own = load_slots(pool, slots)
-    if own and not private and states.dtype == torch.float32 and states.is_contiguous():
-        return states, True
+    if states.dtype == torch.float32 and states.is_contiguous() and not (own and private):
+        return states, own
     return torch.empty_like(states, dtype=torch.float32, memory_format=torch.contiguous_format).copy_(states), False
 
 
