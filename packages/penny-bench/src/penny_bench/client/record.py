@@ -1,0 +1,77 @@
+"""What is known of one stream when it is over. All times are seconds on the clock of the group it ran in."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+FailureKind = Literal["connection", "timeout", "http", "protocol", "server", "no_usage", "no_tokens"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a stream does not count.
+
+    Attributes:
+        kind: what sort of failure it was.
+        message: a sentence.
+        status: HTTP status, for the kind `http`.
+    """
+
+    kind: FailureKind
+    message: str
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One event that brought tokens.
+
+    Attributes:
+        t: when it came, s.
+        tokens: completion tokens so far as the server counted them, None where it did not say.
+    """
+
+    t: float
+    tokens: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRecord:
+    """One request and its stream.
+
+    Attributes:
+        sent: just before the request was sent, s.
+        ended: when the stream was over or failed, s.
+        arrivals: events that brought tokens of any kind (content, reasoning, tool calls), in order. The last
+            one is the event that ended the choice if only then all tokens had come.
+        first_answer: first content or tool call, s; None where there was only reasoning.
+        prompt_tokens, cached_tokens, output_tokens, reasoning_tokens: the server's usage; None if not
+        reported.
+        finish_reason: as the server said it.
+        failure: why the stream must be left out of every rate and latency, or None.
+    """
+
+    sent: float
+    ended: float
+    arrivals: tuple[Arrival, ...] = ()
+    first_answer: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    finish_reason: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def ttft(self) -> float | None:
+        """Time to the first token of any kind, s; None if none came or the stream failed."""
+        return None if self.failure or not self.arrivals else self.arrivals[0].t - self.sent
+
+    @property
+    def time_to_answer(self) -> float | None:
+        """Time to the first token that is not reasoning, s."""
+        return None if self.failure or self.first_answer is None else self.first_answer - self.sent
+
+    @property
+    def first_tokens(self) -> int:
+        """Tokens in the first arrival: the server's running count, 1 where it keeps none."""
+        return (self.arrivals[0].tokens if self.arrivals else None) or 1

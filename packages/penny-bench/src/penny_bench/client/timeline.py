@@ -1,0 +1,112 @@
+"""Turns the events of one stream, with the times they came, into its record."""
+
+from typing import Any
+
+from penny_bench.client.record import Arrival, Failure, FailureKind, StreamRecord
+
+_ANSWER = ("content", "tool_calls", "refusal")
+_REASONING = ("reasoning_content", "reasoning")
+
+
+class Timeline:
+    """Feed it every event of a stream in order, then ask for the record. It never looks at a clock."""
+
+    def __init__(self, sent: float) -> None:
+        self._sent = sent
+        self._arrivals: list[Arrival] = []
+        self._first_answer: float | None = None
+        self._usage: dict[str, Any] = {}
+        self._running: int | None = None  # the server's count before its last one
+        self._finish: tuple[float, str] | None = None
+        self._complete = False
+        self._failure: Failure | None = None
+
+    def event(self, t: float, payload: Any) -> None:
+        """Take in one event that came at `t` seconds: a chat completion chunk, decoded from JSON."""
+        if not isinstance(payload, dict):
+            self.fail("protocol", f"The server sent an event that is no JSON object: {str(payload)[:80]!r}.")
+            return
+        if payload.get("error"):
+            self.fail(
+                "server", f"The server ended the stream with an error: {_error_text(payload['error'])}."
+            )
+            return
+        usage = payload.get("usage")
+        if isinstance(usage, dict):
+            self._usage = usage
+        choices = payload.get("choices")
+        if not choices:
+            self._complete = self._complete or isinstance(usage, dict)
+        else:
+            self._choice(t, choices[0], _count(usage, "completion_tokens"))
+
+    def done(self) -> None:
+        """Take in the `[DONE]` marker."""
+        self._complete = True
+
+    def fail(self, kind: FailureKind, message: str, status: int | None = None) -> None:
+        """Mark the stream as failed; the first failure stands."""
+        self._failure = self._failure or Failure(kind, message, status)
+
+    def record(self, ended: float) -> StreamRecord:
+        """The record of a stream that was over at `ended` seconds."""
+        output = _count(self._usage, "completion_tokens")
+        arrivals = self._arrivals
+        if not self._complete and self._finish is None:
+            self.fail("protocol", "The stream was cut off: no finish_reason, closing usage or [DONE] came.")
+        elif (
+            self._finish
+            and arrivals
+            and (self._running is None or (output is not None and output > self._running))
+        ):
+            # Tokens without text (special ones, half characters) may have come up to the end of the choice.
+            arrivals = [*arrivals, Arrival(self._finish[0], output)]
+        if output is None:
+            self.fail(
+                "no_usage",
+                "The stream carried no usage, so its tokens cannot be counted. Start the server with "
+                "usage in streams (stream_options.include_usage) switched on.",
+            )
+        elif not arrivals:
+            self.fail("no_tokens", f"The stream brought no token, though the server counted {output}.")
+        details = self._usage.get("prompt_tokens_details") or {}
+        reasoning = self._usage.get("completion_tokens_details") or self._usage
+        return StreamRecord(
+            sent=self._sent,
+            ended=ended,
+            arrivals=tuple(arrivals),
+            first_answer=self._first_answer,
+            prompt_tokens=_count(self._usage, "prompt_tokens"),
+            cached_tokens=_count(details, "cached_tokens"),
+            output_tokens=output,
+            reasoning_tokens=_count(reasoning, "reasoning_tokens"),
+            finish_reason=self._finish[1] if self._finish else None,
+            failure=self._failure,
+        )
+
+    def _choice(self, t: float, choice: dict[str, Any], count: int | None) -> None:
+        delta = choice.get("delta") or {}
+        finish = choice.get("finish_reason")
+        answer = any(delta.get(key) for key in _ANSWER)
+        text = answer or any(delta.get(key) for key in _REASONING)
+        # A first count beside the finish_reason is the total of a server that keeps no running count.
+        running = count if self._running is not None or not finish or not self._arrivals else None
+        grown = running is not None and running > (self._running or 0)
+        if running is not None:
+            self._running = running
+        if text or grown:
+            self._arrivals.append(Arrival(t, running))
+        if answer and self._first_answer is None:
+            self._first_answer = t
+        if finish:
+            self._finish = (t, str(finish))
+
+
+def _count(usage: Any, key: str) -> int | None:
+    value = usage.get(key) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _error_text(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or error)[:200].rstrip(".")

@@ -1,0 +1,154 @@
+"""Decode rate: groups of equal streams, started together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from penny_bench.client import Server, StreamRecord, http_client, stream
+from penny_bench.errors import BenchError
+from penny_bench.measure.rates import GroupRates, group_rates
+from penny_bench.text import prompt
+
+GUESSED_CHARACTERS_PER_TOKEN = 4.0
+REFUSED = (400, 422)
+"""HTTP status of a server that does not know a field of the request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodePlan:
+    """What to measure.
+
+    Attributes:
+        concurrency: streams of a group, one entry per row of the result.
+        tokens: tokens that each stream asks for.
+        prompt_tokens: length of the prompts, about; the server's own count is reported.
+        runs: measured groups per concurrency.
+        warmups: groups per concurrency that come before and are kept apart.
+        seed: numbers the prompts; with another seed no prompt begins like one sent before.
+    """
+
+    concurrency: tuple[int, ...] = (1, 8)
+    tokens: int = 256
+    prompt_tokens: int = 128
+    runs: int = 3
+    warmups: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"tokens": 2, "prompt_tokens": 1, "runs": 1, "warmups": 0, "seed": 0}
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
+                raise BenchError(f"{name} is {getattr(self, name)}; give at least {minimum}.")
+        if not self.concurrency or min(self.concurrency) < 1:
+            raise BenchError(f"concurrency is {self.concurrency}; give numbers of at least 1, such as 1,8.")
+        if len(set(self.concurrency)) != len(self.concurrency):
+            raise BenchError(f"concurrency is {self.concurrency}; give each number once.")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Streams that were started together.
+
+    Attributes:
+        concurrency: how many.
+        warmup: whether it came before measuring.
+        records: one per stream.
+        seconds: wall time of the group, s.
+        client_cpu: processor time that this client spent meanwhile, s.
+    """
+
+    concurrency: int
+    warmup: bool
+    records: tuple[StreamRecord, ...]
+    seconds: float
+    client_cpu: float
+
+    @cached_property
+    def rates(self) -> GroupRates:
+        """Rates of the group."""
+        return group_rates(self.records)
+
+
+@dataclass(frozen=True)
+class DecodeResult:
+    """Everything that one measurement saw.
+
+    Attributes:
+        server: as used, with the extensions it took.
+        plan: as asked for.
+        preflight: the first request, which settled the extensions and the length of prompts.
+        groups: all groups in the order in which they ran, warm-ups among them.
+    """
+
+    server: Server
+    plan: DecodePlan
+    preflight: StreamRecord
+    groups: tuple[Group, ...]
+
+    def measured(self, concurrency: int) -> list[Group]:
+        """The groups of one concurrency, without the warm-ups."""
+        return [g for g in self.groups if g.concurrency == concurrency and not g.warmup]
+
+
+async def measure_decode(
+    server: Server, plan: DecodePlan, on_group: Callable[[int, int, int], None] | None = None
+) -> DecodeResult:
+    """Run the plan, one group at a time.
+
+    Args:
+        server: from `Server.connect`.
+        plan: what to measure.
+        on_group: called before each group with its concurrency, its number from 1 and how many there are.
+
+    Raises:
+        BenchError: the first request failed, so that nothing could be measured. What fails later is kept in
+            the records.
+    """
+    server, preflight, characters = await _preflight(server, plan)
+    groups: list[Group] = []
+    serial = 1
+    for concurrency in plan.concurrency:
+        count = plan.warmups + plan.runs
+        async with http_client(server) as client:
+            for number in range(count):
+                if on_group:
+                    on_group(concurrency, number + 1, count)
+                prompts = [prompt(characters, plan.seed, serial + i) for i in range(concurrency)]
+                serial += concurrency
+                clock, cpu = _new_clock(), time.process_time()
+                records = await asyncio.gather(
+                    *(stream(client, server, p, plan.tokens, clock) for p in prompts)
+                )
+                groups.append(
+                    Group(
+                        concurrency, number < plan.warmups, tuple(records), clock(), time.process_time() - cpu
+                    )
+                )
+    return DecodeResult(server, plan, preflight, tuple(groups))
+
+
+def _new_clock() -> Callable[[], float]:
+    started = time.perf_counter()
+    return lambda: time.perf_counter() - started
+
+
+async def _preflight(server: Server, plan: DecodePlan) -> tuple[Server, StreamRecord, int]:
+    """Settle which extensions the server takes and how many characters make a prompt of the wanted length."""
+    characters = round(plan.prompt_tokens * GUESSED_CHARACTERS_PER_TOKEN)
+    text = prompt(characters, plan.seed, 0)
+    async with http_client(server) as client:
+        record = await stream(client, server, text, 2, _new_clock())
+        if record.failure and record.failure.status in REFUSED:
+            plain = replace(server, extensions=False)
+            retried = await stream(client, plain, text, 2, _new_clock())
+            if retried.failure is None:
+                server, record = plain, retried
+    if record.failure:
+        raise BenchError(f"The first request to {server.url} failed. {record.failure.message}")
+    if record.prompt_tokens:
+        characters = max(1, round(len(text) * plan.prompt_tokens / record.prompt_tokens))
+    return server, record, characters

@@ -1,0 +1,90 @@
+"""What a mock server answers: a list of steps, each a pause and then bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Step:
+    """After `delay` seconds, send `data`: an event as a dict, or raw bytes as they are."""
+
+    delay: float
+    data: dict[str, Any] | bytes
+
+    def encode(self) -> bytes:
+        """The bytes on the wire."""
+        if isinstance(self.data, bytes):
+            return self.data
+        return b"data: " + json.dumps(self.data).encode() + b"\n\n"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Answer with an HTTP error instead of a stream."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """After `delay` seconds, drop the connection in the middle of the stream."""
+
+    delay: float = 0.0
+
+
+Script = Refusal | list[Step | Cut]
+
+
+def chunk(
+    delta: dict[str, Any] | None = None, finish: str | None = None, completion_tokens: int | None = None
+) -> dict[str, Any]:
+    """A chat completion chunk; with a running usage count if `completion_tokens` is given."""
+    event: dict[str, Any] = {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": delta or {}, "finish_reason": finish}],
+    }
+    if completion_tokens is not None:
+        event["usage"] = {"completion_tokens": completion_tokens}
+    return event
+
+
+def token_script(
+    *,
+    tokens: int,
+    per_chunk: int = 1,
+    first: float = 0.0,
+    interval: float = 0.0,
+    prompt_tokens: int = 16,
+    usage: Literal["final", "running", "none"] = "final",
+    kind: Literal["content", "reasoning_content"] = "content",
+) -> list[Step | Cut]:
+    """A stream of `tokens` tokens, `per_chunk` in each event, at even intervals.
+
+    Args:
+        tokens: completion tokens, as the usage will say.
+        per_chunk: tokens in an event; the last event may have fewer.
+        first: pause before the first event with text, s.
+        interval: pause before each further one, s.
+        prompt_tokens: as the usage will say.
+        usage: in a closing event, beside every event too, or not at all.
+        kind: the field of the delta that carries the text.
+    """
+    steps: list[Step | Cut] = [Step(0.0, chunk({"role": "assistant", "content": ""}))]
+    for start in range(0, tokens, per_chunk):
+        done = min(start + per_chunk, tokens)
+        event = chunk({kind: " tok" * (done - start)}, completion_tokens=done if usage == "running" else None)
+        steps.append(Step(interval if start else first, event))
+    steps.append(Step(0.0, chunk(finish="length", completion_tokens=tokens if usage == "running" else None)))
+    if usage != "none":
+        total = {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": tokens,
+            "total_tokens": prompt_tokens + tokens,
+        }
+        steps.append(Step(0.0, {"object": "chat.completion.chunk", "choices": [], "usage": total}))
+    steps.append(Step(0.0, b"data: [DONE]\n\n"))
+    return steps

@@ -1,0 +1,58 @@
+"""The JSON document of a measurement: everything that was seen, and how it was made."""
+
+import json
+import os
+import platform
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from penny_bench.errors import BenchError
+from penny_bench.measure import DecodeResult
+from penny_bench.report.rows import rows
+
+SCHEMA = "penny-bench/decode/1"
+
+
+def document(result: DecodeResult, command: str, started: datetime, version: str) -> dict[str, Any]:
+    """The document of a result. The API key is left out; all times are in seconds."""
+    server = asdict(result.server)
+    del server["api_key"]
+    return {
+        "schema": SCHEMA,
+        "command": command,
+        "started": started.astimezone(UTC).isoformat(timespec="seconds"),
+        "client": {
+            "penny_bench": version,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+        },
+        "server": server,
+        "plan": asdict(result.plan),
+        "summary": [asdict(row) for row in rows(result)],
+        "preflight": asdict(result.preflight),
+        "groups": [{**asdict(group), "rates": asdict(group.rates)} for group in result.groups],
+    }
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write the document whole or not at all.
+
+    Raises:
+        BenchError: the file system refused; the message names path and reason.
+    """
+    try:
+        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as stream:
+                json.dump(value, stream, ensure_ascii=False, allow_nan=False, indent=1)
+                stream.write("\n")
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise BenchError(f"Could not write {path}: {error.strerror}.") from error
