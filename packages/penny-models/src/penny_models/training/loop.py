@@ -1,5 +1,6 @@
 """The training loop: bfloat16 products, float32 weights, a schedule that follows the clock."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -86,15 +87,16 @@ def train(
         optimiser.scale.fill_(rate_factor(progress))
         step()
         index += 1
-        if index % WAIT_EVERY == 0 or (not window.is_cuda):
+        seconds = time.monotonic() - start
+        rate = rate_factor(progress)
+        progress = index / plan.steps if plan.steps else seconds / (60.0 * plan.minutes)
+        if index % WAIT_EVERY == 0 or progress >= 1.0:
             main, mtp1, mtp2 = losses.tolist()
             seconds = time.monotonic() - start
-            point = CurvePoint(index, seconds, index * per_step, rate_factor(progress), main, mtp1, mtp2)
-            if main != main:
+            if math.isnan(main):
                 raise FloatingPointError(
                     f"The loss is not a number at step {index}; lower the learning rate."
                 )
-            curve.append(point)
-            report(point)
-        progress = index / plan.steps if plan.steps else (time.monotonic() - start) / (60.0 * plan.minutes)
+            curve.append(CurvePoint(index, seconds, index * per_step, rate, main, mtp1, mtp2))
+            report(curve[-1])
     return curve
