@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from penny_models import tiny
 from penny_server.cli.run import run
 from penny_server.errors import PennyError
 from penny_server.profiles import load, load_all
@@ -158,6 +160,19 @@ def test_checkpoint_that_is_not_one(tmp_path: Path) -> None:
     assert result.returncode == 4, result.stderr
     assert str(tmp_path / "absent") in result.stderr.replace("\n", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_truncated_shard_is_found_before_anything_starts(tmp_path: Path) -> None:
+    copy = tmp_path / "checkpoint"
+    shutil.copytree(tiny.path("tiny-27b"), copy)
+    shard = max(copy.glob("*.safetensors"), key=lambda file: file.stat().st_size)
+    shard.chmod(0o600)
+    os.truncate(shard, shard.stat().st_size - 100)
+    state = tmp_path / "state"
+    result = penny("serve", "tiny-27b", "--model", str(copy), XDG_STATE_HOME=str(state))
+    assert result.returncode == 4
+    assert shard.name in result.stderr
+    assert not state.exists()
 
 
 def test_unexpected_errors_are_a_sentence(

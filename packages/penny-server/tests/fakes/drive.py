@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import penny_server.profiles.launch
 import penny_server.serving.checks
@@ -11,6 +12,8 @@ from penny_server.cli import main
 sys.path.insert(0, str(Path(__file__).parent))
 penny_server.profiles.launch.LAUNCH_MODULE = "fake_launch"
 penny_server.serving.checks.check_integration = lambda features: None
-penny_server.serving.checks.check_weights = lambda launch: None
+penny_server.serving.checks.check_weights = lambda launch: SimpleNamespace(
+    architecture="FakeForCausalLM", parameters=3_940_104, warnings=("the tokenizer is odd.",)
+)
 penny_server.serving.choose.choose_checkpoint = lambda profile, model: Path("checkpoint")
 main()

@@ -25,28 +25,30 @@ def converse(client: Client, session: Session, console: Console) -> ExitCode:
     """Reads questions from the standard input and prints answers until the input ends or the person leaves.
 
     On a terminal Ctrl-C stops an answer, and leaves at the prompt. Otherwise the first one ends the command.
-    A question that the server refuses is not kept; with piped input the last refusal decides the exit code.
+    A question that the server refuses is not kept; with piped input a refusal decides the exit code, and only
+    answers go to the standard output.
     """
     interactive = sys.stdin.isatty()
     if interactive:
         import readline  # noqa: F401 - gives input() line editing and history
 
         console.print(f"[dim]{session.model} at {client.url}; /help lists the commands[/]", highlight=False)
+    notes = console if interactive else Console(stderr=True)
     code = ExitCode.OK
     while (line := _next_line(interactive)) is not None:
         if not line.strip():
             continue
         try:
             if line.startswith("/"):
-                console.print(run(line.strip(), session), markup=False, highlight=False, style="dim")
+                _note(run(line.strip(), session), notes)
             else:
-                stopped = answer(client, session, line, console)
+                stopped = answer(client, session, line, console, notes)
                 if stopped and not interactive:
                     return ExitCode.INTERRUPTED
         except Leave:
             return code
         except PennyError as error:
-            console.print(f"error: {error.message}", markup=False, highlight=False, style="red")
+            _note(f"error: {error.message}", notes, style="red")
             code = code if interactive else ExitCode.ENVIRONMENT
     if interactive:
         console.print()
@@ -66,8 +68,15 @@ def _next_line(interactive: bool) -> str | None:
         raise
 
 
-def answer(client: Client, session: Session, question: str, console: Console) -> bool:
-    """Streams one answer to the console and keeps the turn; returns whether Ctrl-C stopped it."""
+def _note(text: str, console: Console, style: str = "dim") -> None:
+    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True, style=style)
+
+
+def answer(client: Client, session: Session, question: str, console: Console, notes: Console) -> bool:
+    """Streams one answer to ``console``, what it cost to ``notes``, and keeps the turn.
+
+    Returns whether Ctrl-C stopped it.
+    """
     said: list[str] = []
     usage: Usage | None = None
     stopped = False
@@ -96,8 +105,7 @@ def answer(client: Client, session: Session, question: str, console: Console) ->
             console.print()
     if said or not stopped:
         session.keep(question, "".join(said))
-    summary = _summary(usage, first - began, last - first, stopped)
-    console.print(summary, markup=False, highlight=False, style="dim")
+    _note(_summary(usage, first - began, last - first, stopped), notes)
     return stopped
 
 

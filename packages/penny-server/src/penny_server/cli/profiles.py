@@ -9,9 +9,7 @@ from penny_server.cli.options import DebugOption, JsonOption
 
 def profiles(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the profiles, and on which device each would run here."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from penny_server.cli import output
     from penny_server.profiles import load_all
     from penny_server.serving.choose import runs_on
     from penny_server.serving.gpu import usable_gpus
@@ -25,13 +23,14 @@ def profiles(as_json: JsonOption = False, debug: DebugOption = False) -> None:
         ]
         print(json.dumps(listed, indent=2))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("profile", style="bold", no_wrap=True)
-    table.add_column("here", no_wrap=True)
-    table.add_column("devices", no_wrap=True)
-    table.add_column("summary")
+    table = output.table("profile", "here", "devices", "summary")
     for profile, here in rows:
         needs = ", ".join(profile.cuda.compute_capability) if profile.cuda else ""
         devices = ", ".join(profile.devices) + (f" {needs}" if needs else "")
-        table.add_row(profile.name, f"[green]{here}[/]" if here else "[dim]no[/]", devices, profile.summary)
-    Console(highlight=False).print(table)
+        table.add_row(
+            f"[bold]{profile.name}[/]",
+            f"[green]{here}[/]" if here else "[dim]no[/]",
+            devices,
+            profile.summary,
+        )
+    output.console().print(table)

@@ -30,14 +30,10 @@ def seams(
     if as_json:
         print(json.dumps([asdict(seam) for seam in report], indent=2))
     else:
-        from rich.console import Console
-        from rich.table import Table
+        from penny_server.cli import output
 
-        console = Console(highlight=False)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in ("seam", "feature", "kind", "state"):
-            table.add_column(heading, no_wrap=True)
-        table.add_column("what it does, and to what")
+        console = output.console()
+        table = output.table("seam", "feature", "kind", "state", "what it does, and to what")
         for seam in report:
             state = f"[{STYLES[seam.state]}]{seam.state}[/]"
             table.add_row(seam.name, seam.feature, seam.kind, state, f"{seam.summary}\n[dim]{seam.target}[/]")

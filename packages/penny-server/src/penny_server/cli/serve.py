@@ -60,9 +60,12 @@ def serve(
         from penny_server.serving.rundir import create_run_dir
         from penny_server.serving.supervisor import serve as supervise
 
-        check(launch)
+        report = check(launch)
+        for warning in report.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+        identity = f"{report.architecture}, {report.parameters / 1e6:,.1f} M parameters"
         run_dir = create_run_dir(launch, log_dir)
-        code = supervise(launch, run_dir, _display(as_json), started, grace)
+        code = supervise(launch, run_dir, _display(as_json), identity, started, grace)
     except PennyError as error:
         if as_json:
             failed = {"event": "failed", "message": error.message, "hint": error.hint}

@@ -39,7 +39,6 @@ class Launch:
     host: str
     port: int
     features: tuple[str, ...]
-    compute_capability: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
 
@@ -114,7 +113,6 @@ def resolve(
         host=host,
         port=port,
         features=features,
-        compute_capability=section.compute_capability,
         args=tuple(args),
         env={name: _filled(name, v, placeholders) for name, v in env.items() if v is not None},
     )

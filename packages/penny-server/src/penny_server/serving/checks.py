@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penny_server.errors import ExitCode, PennyError
 from penny_server.profiles import Launch
 from penny_server.serving.port import check_port
 
+if TYPE_CHECKING:
+    from penny_models import CheckpointReport
 
-def check(launch: Launch) -> None:
+
+def check(launch: Launch) -> CheckpointReport:
     """Checks SGLang's version and seams, the port and the checkpoint; raises PennyError."""
     check_integration(launch.features)
     check_port(launch.host, launch.port)
-    check_weights(launch)
+    return check_weights(launch)
 
 
 def check_integration(features: tuple[str, ...]) -> None:
@@ -24,11 +29,11 @@ def check_integration(features: tuple[str, ...]) -> None:
         raise PennyError(str(error), ExitCode.ENVIRONMENT) from error
 
 
-def check_weights(launch: Launch) -> None:
-    """Raises PennyError (checkpoint) when the checkpoint is incomplete or does not fit its own config."""
+def check_weights(launch: Launch) -> CheckpointReport:
+    """What the checkpoint is; raises PennyError (checkpoint) when it is incomplete or does not fit its config."""
     from penny_models import CheckpointError, check_checkpoint
 
     try:
-        check_checkpoint(launch.checkpoint)
+        return check_checkpoint(launch.checkpoint)
     except CheckpointError as error:
         raise PennyError(str(error), ExitCode.CHECKPOINT) from error

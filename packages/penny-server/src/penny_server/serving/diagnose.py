@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penny_server.errors import ExitCode, PennyError
+from penny_server.serving.processes import SIGNAL_BASE
 
 TAIL_LINES = 15
 TAIL_BYTES = 256 * 1024
@@ -66,10 +67,11 @@ def explain(returncode: int, log: Path, failure: Mapping[str, Any] | None) -> Pe
 
 
 def _ending(returncode: int) -> str:
-    if returncode >= 0:
+    number = -returncode if returncode < 0 else returncode - SIGNAL_BASE
+    if number not in set(signal.Signals):
         return f"ended with exit code {returncode}"
-    name = signal.Signals(-returncode).name
-    killed = " (the system may have run out of memory)" if -returncode == signal.SIGKILL else ""
+    name = signal.Signals(number).name
+    killed = " (the system may have run out of memory)" if number == signal.SIGKILL else ""
     return f"was ended by {name}{killed}"
 
 

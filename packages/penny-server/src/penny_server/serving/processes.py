@@ -6,15 +6,19 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+GUARD_MODULE = "penny_server.serving.guard"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 KILL_S = 20.0
+SIGNAL_BASE = 128
+"""A server ended by signal n makes its guard end with this plus n, as shells do."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -24,33 +28,37 @@ def adopt_orphans() -> None:
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def start(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Starts ``argv`` in a session of its own, output to ``log``; the kernel kills it if this process dies.
+def dies_with_parent(number: signal.Signals) -> Callable[[], None]:
+    """A ``preexec_fn`` that makes the kernel send signal ``number`` to the child when this process dies.
 
-    The kernel does that for the server's main process only; SGLang's scheduler and detokenizer ask for the
-    same with regard to the main process, so they follow. Call it from a process with one thread (it forks).
+    Only for processes with one thread: ``preexec_fn`` forks, and the signal is tied to the thread that does.
     """
     parent = os.getpid()
 
     def in_child() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
+    return in_child
+
+
+def start(command: Sequence[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts ``command`` under a guard in a session of its own, output to ``log`` (see `guard`)."""
     with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
         return subprocess.Popen(
-            list(argv),
+            [sys.executable, "-m", GUARD_MODULE, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(env),
             start_new_session=True,
-            preexec_fn=in_child,
+            preexec_fn=dies_with_parent(signal.SIGHUP),
         )
 
 
 def stop(child: subprocess.Popen[bytes], grace_s: float, hurry: Callable[[], bool]) -> None:
-    """Asks the server's main process to end, and kills what is left after ``grace_s`` seconds.
+    """Asks the server to end, and kills what is left after ``grace_s`` seconds.
 
     ``hurry`` is asked several times a second; when it returns True the rest is killed at once.
     """

@@ -64,21 +64,26 @@ def healthy(url: str) -> bool:
         connection.close()
 
 
-def serve(launch: Launch, run_dir: RunDir, display: Display, started: float, grace_s: float) -> ExitCode:
+def serve(
+    launch: Launch, run_dir: RunDir, display: Display, identity: str, started: float, grace_s: float
+) -> ExitCode:
     """Starts the server, shows its phases, waits, and leaves no process of it behind.
 
-    ``started`` is when the command began (seconds since the epoch), ``grace_s`` how long the server may take
-    to end when asked to. Returns OK when a ready server was stopped by a signal and INTERRUPTED when that
-    happened during the start. Raises PennyError when the server ends by itself.
+    ``identity`` says what is served, in a few words; ``started`` is when the command began (seconds since
+    the epoch), ``grace_s`` how long the server may take to end when asked to. Returns OK when a ready server
+    was stopped by a signal and INTERRUPTED when that happened during the start. Raises PennyError when the
+    server ends by itself.
     """
     interrupts = Interrupts()
+    progress = Progress(started)
+    progress.phases[0].note = identity
     processes.adopt_orphans()
     with interrupts.caught():
         display.opening(launch, run_dir)
         env = launch.child_env({**os.environ, **run_env(run_dir)})
         child = processes.start(launch.argv(sys.executable), run_dir.log, env)
         try:
-            if not _start(child, launch, run_dir, display, interrupts, started):
+            if not _start(child, launch, run_dir, display, interrupts, progress):
                 _stop(child, display, interrupts, grace_s)
                 return ExitCode.INTERRUPTED
             display.ready(launch, time.time() - started)
@@ -103,10 +108,9 @@ def _start(
     run_dir: RunDir,
     display: Display,
     interrupts: Interrupts,
-    started: float,
+    progress: Progress,
 ) -> bool:
     """Waits until the server is ready; returns False when interrupted. Raises PennyError when it fails."""
-    progress = Progress(started)
     tail = EventTail(run_dir.events)
     while not interrupts.count:
         ended = child.poll()
