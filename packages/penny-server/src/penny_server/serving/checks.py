@@ -30,7 +30,7 @@ def check_integration(features: tuple[str, ...]) -> None:
 
 
 def check_weights(launch: Launch) -> CheckpointReport:
-    """What the checkpoint is; raises PennyError (checkpoint) when it is incomplete or does not fit its config."""
+    """What the checkpoint is; raises PennyError (checkpoint) when it cannot be served."""
     from penny_models import CheckpointError, check_checkpoint
 
     try:
