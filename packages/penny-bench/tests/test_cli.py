@@ -104,3 +104,13 @@ def test_missing_usage_is_a_clear_error() -> None:
 
 def test_version() -> None:
     assert run("--version").stdout == f"penny-bench {__version__}\n"
+
+
+def test_help_and_usage_errors() -> None:
+    shown = run("decode", "--help")
+    assert shown.returncode == 0
+    assert "url" in shown.stdout
+    assert run("decode", "--nonsense").returncode == 2
+    missing = run("decode")
+    assert missing.returncode == 2
+    assert "--url" in missing.stderr

@@ -73,3 +73,10 @@ def test_errors_are_sentences_with_status_2(store: tuple[Path, Path, Path]) -> N
 
 def test_version() -> None:
     assert run("--version").stdout == f"penny-cache {__version__}\n"
+
+
+def test_help_and_usage_errors() -> None:
+    shown = run("namespace", "--help")
+    assert shown.returncode == 0
+    assert "diff" in shown.stdout
+    assert run("namespace", "--nonsense").returncode == 2
