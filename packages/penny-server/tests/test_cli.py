@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,12 @@ def penny(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,8 @@ def test_debug_shows_where() -> None:
 def test_checkpoint_that_is_not_one(tmp_path: Path) -> None:
     result = penny("serve", "tiny-27b", "--model", str(tmp_path / "absent"), "--port", "0")
     assert result.returncode == 2
-    result = penny("serve", "tiny-27b", "--model", str(tmp_path / "absent"), XDG_STATE_HOME=str(tmp_path))
+    args = ("serve", "tiny-27b", "--port", free_port(), "--model", str(tmp_path / "absent"))
+    result = penny(*args, XDG_STATE_HOME=str(tmp_path))
     assert result.returncode == 4, result.stderr
     assert str(tmp_path / "absent") in result.stderr.replace("\n", "")
     assert list(tmp_path.iterdir()) == []
@@ -169,7 +177,8 @@ def test_truncated_shard_is_found_before_anything_starts(tmp_path: Path) -> None
     shard.chmod(0o600)
     os.truncate(shard, shard.stat().st_size - 100)
     state = tmp_path / "state"
-    result = penny("serve", "tiny-27b", "--model", str(copy), XDG_STATE_HOME=str(state))
+    args = ("serve", "tiny-27b", "--port", free_port(), "--model", str(copy))
+    result = penny(*args, XDG_STATE_HOME=str(state))
     assert result.returncode == 4
     assert shard.name in result.stderr
     assert not state.exists()

@@ -294,6 +294,16 @@ def test_run_folder_that_cannot_be_made(start: Callable[..., Run], tmp_path: Pat
             4,
             "no model class for .*'Foo'",
         ),
+        (
+            "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.0001.",
+            5,
+            "The KV pool does not fit",
+        ),
+        (
+            "KeyError: 'x'\nReceived sigquit from a child process. It usually means the child failed.",
+            5,
+            "A process of the server failed while starting. Its last error: KeyError: 'x'",
+        ),
         ("nothing that is known", 5, "ended with exit code 1 while starting"),
     ],
 )

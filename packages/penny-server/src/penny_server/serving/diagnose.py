@@ -13,10 +13,13 @@ from penny_server.serving.processes import SIGNAL_BASE
 
 TAIL_LINES = 15
 TAIL_BYTES = 256 * 1024
+CHILD_FAILED = "Received sigquit from a child process"
+"""SGLang's main process logs this and kills itself when one of its processes fails."""
 
 KNOWN_ENDINGS: tuple[tuple[str, int, str, str], ...] = (
     (
-        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        r"Not enough memory\. Please try to increase --mem-fraction-static"
+        r"|Loaded weights leave no GPU memory for the KV cache",
         ExitCode.SERVER,
         "The KV pool does not fit into the memory that is left after the weights.",
         "Free memory on the device, raise it with --set mem_fraction_static=0.9, "
@@ -63,7 +66,12 @@ def explain(returncode: int, log: Path, failure: Mapping[str, Any] | None) -> Pe
             return PennyError(message.format(*found.groups()), code, hint)
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception)\b.*", text, re.MULTILINE)
     last = f" Its last error: {raised[-1][:300]}" if raised else ""
-    return PennyError(f"The server process {_ending(returncode)} while starting.{last}", ExitCode.SERVER)
+    what = (
+        "A process of the server failed"
+        if CHILD_FAILED in text
+        else f"The server process {_ending(returncode)}"
+    )
+    return PennyError(f"{what} while starting.{last}", ExitCode.SERVER)
 
 
 def _ending(returncode: int) -> str:
