@@ -48,8 +48,8 @@ KNOWN_ENDINGS: tuple[tuple[str, int, str, str], ...] = (
 
 
 def log_tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
-    """The last ``lines`` lines of the log that are not empty."""
-    return [line for line in _end_of(log).splitlines() if line.strip()][-lines:]
+    """The last ``lines`` lines of the log that say something (tracebacks underline with carets)."""
+    return [line for line in _end_of(log).splitlines() if line.strip(" ^~")][-lines:]
 
 
 def explain(returncode: int, log: Path, failure: Mapping[str, Any] | None) -> PennyError:
