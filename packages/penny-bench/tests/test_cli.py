@@ -14,6 +14,10 @@ import pytest
 from penny_bench import __version__
 from penny_bench.cli import main
 from penny_bench.mock import Refusal, Script, running, token_script
+from penny_bench.text import passages
+
+FIRST = 1 + len(passages())
+"""Requests that come before the first measured stream."""
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -49,11 +53,11 @@ def test_decode(tmp_path: Path) -> None:
 
 def test_failures_are_shown_and_change_the_status() -> None:
     def sometimes(number: int, body: dict[str, Any]) -> Script:
-        return Refusal(503, "overloaded") if number == 4 else answer(number, body)
+        return Refusal(503, "overloaded") if number == FIRST + 2 + FIRST else answer(number, body)
 
     settings = ("--concurrency", "2", "--tokens", "8", "--runs", "1", "--warmups", "0")
     with running(sometimes) as mock:
-        assert run("decode", "--url", mock.url, *settings).returncode == 0  # a first request and two streams
+        assert run("decode", "--url", mock.url, *settings).returncode == 0  # two streams
         done = run("decode", "--url", mock.url, *settings)
     assert done.returncode == 1
     assert "2 streams: 1 failed. The server answered with HTTP 503: overloaded" in done.stdout
@@ -81,11 +85,13 @@ def test_errors_are_sentences_with_status_2(
 
 def test_ctrl_c_ends_with_130_and_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    with running(lambda number, body: token_script(tokens=4, interval=30.0 if number else 0.0)) as mock:
+    with running(
+        lambda number, body: token_script(tokens=4, interval=30.0 if number >= FIRST else 0.0)
+    ) as mock:
         command = [sys.executable, "-c", "from penny_bench.cli import main; main()"]
         command += ["decode", "--url", mock.url, "--json", str(path)]
         child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        while len(mock.bodies) < 2:
+        while len(mock.bodies) <= FIRST:
             assert child.poll() is None
             time.sleep(0.02)
         child.send_signal(signal.SIGINT)

@@ -9,6 +9,7 @@ from penny_bench.client import Arrival, Failure, Server, StreamRecord
 from penny_bench.errors import BenchError
 from penny_bench.measure import DecodePlan, DecodeResult, decode_rate, group_rates, measure_decode
 from penny_bench.mock import MockServer, Refusal, Script, token_script
+from penny_bench.text import passages
 
 
 def made(first: float, last: float, tokens: int, *between: Arrival, sent: float = 0.0) -> StreamRecord:
@@ -89,7 +90,8 @@ def test_a_plan_is_run_as_written() -> None:
 
     def answer(number: int, body: dict[str, Any]) -> Script:
         seen.append(body["messages"][0]["content"])
-        return token_script(tokens=body["max_tokens"], interval=0.001, prompt_tokens=100, usage="running")
+        tokens = len(seen[-1]) // 2  # this server has a token for every two characters
+        return token_script(tokens=body["max_tokens"], interval=0.001, prompt_tokens=tokens, usage="running")
 
     result, _ = measure(answer, concurrency=(1, 3), tokens=20, prompt_tokens=50, runs=2, warmups=1, seed=7)
     assert [(g.concurrency, g.warmup, len(g.records)) for g in result.groups] == [
@@ -103,11 +105,10 @@ def test_a_plan_is_run_as_written() -> None:
     assert len(result.measured(3)) == 2
     assert all(r.output_tokens == 20 for g in result.groups for r in g.records)
     assert all(g.rates.aggregate is not None for g in result.groups)
-    # The preflight's 200 characters were 100 tokens, so 50 tokens are 100 characters.
-    assert len(seen) == 1 + 3 + 9
-    assert len(seen[0]) == 200
-    assert {len(text) for text in seen[1:]} == {100}
+    first = 1 + len(passages())  # the first line alone, then a piece of each passage
+    assert len(seen) == first + 3 + 9
     assert len(set(seen)) == len(seen)
+    assert all(abs(len(text) - 100) <= 2 for text in seen[first:])
     assert result.server.extensions
 
 
@@ -119,7 +120,7 @@ def test_a_server_that_refuses_extensions_is_asked_without_them() -> None:
 
     result, mock = measure(answer, concurrency=(2,), tokens=4, runs=1, warmups=0)
     assert not result.server.extensions
-    assert ["ignore_eos" in body for body in mock.bodies] == [True, False, False, False]
+    assert ["ignore_eos" in body for body in mock.bodies] == [True] + [False] * (1 + len(passages()) + 2)
     assert mock.bodies[-1]["stream_options"] == {"include_usage": True}
 
 
@@ -142,7 +143,11 @@ def test_a_refusal_of_everything_is_reported_with_its_reason() -> None:
 
 def test_later_failures_are_kept() -> None:
     def answer(number: int, body: dict[str, Any]) -> Script:
-        return Refusal(503, "overloaded") if number == 2 else token_script(tokens=4, interval=0.001)
+        return (
+            Refusal(503, "overloaded")
+            if number == 1 + len(passages())
+            else token_script(tokens=4, interval=0.001)
+        )
 
     result, _ = measure(answer, concurrency=(2,), tokens=4, runs=1, warmups=0)
     (group,) = result.groups

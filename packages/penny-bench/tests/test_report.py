@@ -31,16 +31,16 @@ BAD = StreamRecord(sent=0.0, ended=1.0, failure=Failure("http", "HTTP 503 [overl
 def result(*groups: Group, extensions: bool = True) -> DecodeResult:
     server = Server(url="http://x/v1", model="m[1]", api_key="secret", extensions=extensions)
     concurrency = tuple(dict.fromkeys(g.concurrency for g in groups))
-    return DecodeResult(server, DecodePlan(concurrency=concurrency, tokens=101), good(1, 2, 2), groups)
+    return DecodeResult(server, DecodePlan(concurrency=concurrency, tokens=101), (good(1, 2, 2),), groups)
 
 
 def group(*records: StreamRecord, warmup: bool = False) -> Group:
     return Group(len(records), warmup, records, 4.0, 0.1)
 
 
-def printed(value: DecodeResult) -> str:
+def printed(value: DecodeResult, width: int = 300) -> str:
     out = io.StringIO()
-    print_result(value, Console(file=out, width=160))
+    print_result(value, Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -70,9 +70,17 @@ def test_rows_leave_out_warmups_and_failures() -> None:
 def test_table_shows_numbers_and_failures() -> None:
     text = printed(RESULT)
     assert "Decode, m[1]" in text
-    assert "37.5 (25.0-50.0)" in text
-    assert "100.0 (100.0-100.0)" in text
+    lines = [line.split() for line in text.splitlines()]
+    # 37.5 +- t(0.975, 1) * 17.678 / sqrt(2) = 37.5 +- 158.8
+    assert ["1", "37.5", "25.0-50.0", "-121..196", "37.5", "25.2", "1.500", "100", "0"] in lines
+    assert ["2", "100.0", "100-100", "-", "50.0", "67.3", "1.000", "100", "1"] in lines
     assert "2 streams: 1 failed. HTTP 503 [overloaded]." in text
+
+
+def test_table_fits_into_80_columns() -> None:
+    text = printed(RESULT, width=80)
+    assert "…" not in text
+    assert "-121..196" in text
 
 
 def test_table_says_what_weakens_the_numbers() -> None:

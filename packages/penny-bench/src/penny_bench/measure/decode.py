@@ -11,9 +11,8 @@ from functools import cached_property
 from penny_bench.client import Server, StreamRecord, http_client, stream
 from penny_bench.errors import BenchError
 from penny_bench.measure.rates import GroupRates, group_rates
-from penny_bench.text import prompt
+from penny_bench.text import Gauge, head_line, prompt, sample_prompts
 
-GUESSED_CHARACTERS_PER_TOKEN = 4.0
 REFUSED = (400, 422)
 """HTTP status of a server that does not know a field of the request."""
 
@@ -80,13 +79,13 @@ class DecodeResult:
     Attributes:
         server: as used, with the extensions it took.
         plan: as asked for.
-        preflight: the first request, which settled the extensions and the length of prompts.
+        preflight: the requests before, which settled the extensions and how prompts are counted.
         groups: all groups in the order in which they ran, warm-ups among them.
     """
 
     server: Server
     plan: DecodePlan
-    preflight: StreamRecord
+    preflight: tuple[StreamRecord, ...]
     groups: tuple[Group, ...]
 
     def measured(self, concurrency: int) -> list[Group]:
@@ -105,10 +104,10 @@ async def measure_decode(
         on_group: called before each group with its concurrency, its number from 1 and how many there are.
 
     Raises:
-        BenchError: the first request failed, so that nothing could be measured. What fails later is kept in
+        BenchError: a first request failed, so that nothing could be measured. What fails later is kept in
             the records.
     """
-    server, preflight, characters = await _preflight(server, plan)
+    server, preflight, gauge = await _preflight(server, plan.seed)
     groups: list[Group] = []
     serial = 1
     for concurrency in plan.concurrency:
@@ -117,7 +116,9 @@ async def measure_decode(
             for number in range(count):
                 if on_group:
                     on_group(concurrency, number + 1, count)
-                prompts = [prompt(characters, plan.seed, serial + i) for i in range(concurrency)]
+                prompts = [
+                    prompt(plan.prompt_tokens, plan.seed, serial + i, gauge) for i in range(concurrency)
+                ]
                 serial += concurrency
                 clock, cpu = _new_clock(), time.process_time()
                 records = await asyncio.gather(
@@ -136,19 +137,25 @@ def _new_clock() -> Callable[[], float]:
     return lambda: time.perf_counter() - started
 
 
-async def _preflight(server: Server, plan: DecodePlan) -> tuple[Server, StreamRecord, int]:
-    """Settle which extensions the server takes and how many characters make a prompt of the wanted length."""
-    characters = round(plan.prompt_tokens * GUESSED_CHARACTERS_PER_TOKEN)
-    text = prompt(characters, plan.seed, 0)
+async def _preflight(server: Server, seed: int) -> tuple[Server, tuple[StreamRecord, ...], Gauge]:
+    """Settle which extensions the server takes, and learn how it counts prompts."""
+    first, samples = head_line(seed, 0), sample_prompts(seed)
     async with http_client(server) as client:
-        record = await stream(client, server, text, 2, _new_clock())
+        record = await stream(client, server, first, 2, _new_clock())
         if record.failure and record.failure.status in REFUSED:
             plain = replace(server, extensions=False)
-            retried = await stream(client, plain, text, 2, _new_clock())
+            retried = await stream(client, plain, first, 2, _new_clock())
             if retried.failure is None:
                 server, record = plain, retried
+        records = [_checked(server, record)]
+        for text in samples:
+            records.append(_checked(server, await stream(client, server, text, 2, _new_clock())))
+    texts = [first, *samples]
+    counts = [r.prompt_tokens or len(text) // 4 for r, text in zip(records, texts, strict=True)]
+    return server, tuple(records), Gauge.of(counts[0], counts[1:])
+
+
+def _checked(server: Server, record: StreamRecord) -> StreamRecord:
     if record.failure:
-        raise BenchError(f"The first request to {server.url} failed. {record.failure.message}")
-    if record.prompt_tokens:
-        characters = max(1, round(len(text) * plan.prompt_tokens / record.prompt_tokens))
-    return server, record, characters
+        raise BenchError(f"A first request to {server.url} failed. {record.failure.message}")
+    return record

@@ -32,7 +32,7 @@ def document(result: DecodeResult, command: str, started: datetime, version: str
         "server": server,
         "plan": asdict(result.plan),
         "summary": [asdict(row) for row in rows(result)],
-        "preflight": asdict(result.preflight),
+        "preflight": [asdict(record) for record in result.preflight],
         "groups": [{**asdict(group), "rates": asdict(group.rates)} for group in result.groups],
     }
 

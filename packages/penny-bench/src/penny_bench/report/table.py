@@ -1,5 +1,6 @@
 """The table on the terminal."""
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -8,29 +9,24 @@ from penny_bench.measure import DecodeResult
 from penny_bench.report.rows import Row, rows
 from penny_bench.stats import Summary
 
+HEADS = ("streams", "all", "range", "95 %", "each", "whole", "TTFT", "prompt", "failed")
+
 
 def print_result(result: DecodeResult, console: Console) -> None:
     """Print the rows of a result and what a reader must know about them."""
     plan, made = result.plan, rows(result)
-    table = Table(title=f"Decode, {escape(result.server.model)}", title_justify="left")
-    for head in (
-        "streams",
-        "tok/s, all",
-        "95 % of mean",
-        "tok/s, each",
-        "tok/s, whole",
-        "TTFT s",
-        "prompt",
-        "output",
-    ):
-        table.add_column(head, justify="right")
-    table.add_column("failed", justify="right", style="red" if any(row.failures for row in made) else "")
+    title = f"Decode, {escape(result.server.model)}, {plan.tokens} tokens a stream, {plan.runs} runs"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for head in HEADS:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.columns[-1].style = "red" if any(row.failures for row in made) else ""
     for row in made:
         table.add_row(*_cells(row))
     console.print(table)
     console.print(
-        f"Median (range) of {plan.runs} runs after {plan.warmups} warm-up. all: tokens of all streams while "
-        f"all decode; each: one stream after its first token; whole: with prefill and tail; TTFT: any token.",
+        f"Medians, tok/s and s; range and 95 % interval of the mean over the runs, {plan.warmups} warm-up apart."
+        f" all: every stream's tokens while all decode; each: one stream after its first token; whole: with "
+        f"prefill and tail; TTFT: first token of any kind; prompt: tokens.",
         style="dim",
     )
     for line in notes(result, made):
@@ -67,23 +63,28 @@ def notes(result: DecodeResult, made: list[Row]) -> list[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    interval = "-"
-    if row.aggregate and row.aggregate.low is not None and row.aggregate.high is not None:
-        interval = f"{row.aggregate.low:.1f} to {row.aggregate.high:.1f}"
+    rate = row.aggregate
+    between = interval = "-"
+    if rate:
+        between = f"{_short(rate.minimum)}-{_short(rate.maximum)}"
+    if rate and rate.low is not None and rate.high is not None:
+        interval = f"{_short(rate.low)}..{_short(rate.high)}"
     return [
         str(row.concurrency),
-        _spread(row.aggregate, 1),
+        _median(rate),
+        between,
         interval,
-        _spread(row.stream, 1),
-        _spread(row.whole, 1),
-        _spread(row.ttft, 3),
+        _median(row.stream),
+        _median(row.whole),
+        f"{row.ttft.median:.3f}" if row.ttft else "-",
         f"{row.prompt_tokens.median:.0f}" if row.prompt_tokens else "-",
-        f"{row.output_tokens.median:.0f}" if row.output_tokens else "-",
         str(sum(row.failures.values())),
     ]
 
 
-def _spread(summary: Summary | None, digits: int) -> str:
-    if summary is None:
-        return "-"
-    return f"{summary.median:.{digits}f} ({summary.minimum:.{digits}f}-{summary.maximum:.{digits}f})"
+def _median(summary: Summary | None) -> str:
+    return f"{summary.median:.1f}" if summary else "-"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"

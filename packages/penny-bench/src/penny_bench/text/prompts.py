@@ -1,9 +1,33 @@
 """Prompts made from the passages that ship with the package."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-INSTRUCTION = "Continue this text in its own language.\n\n"
+INSTRUCTION = "Continue this text in its own language."
+SAMPLE = 200
+"""Characters of a passage that are enough to learn its tokens per character."""
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """How a server counts the text of prompts.
+
+    Attributes:
+        head: tokens of a prompt that has only its first line, chat template included.
+        rates: tokens per character of each passage; languages differ tenfold.
+    """
+
+    head: float
+    rates: tuple[float, ...]
+
+    @classmethod
+    def of(cls, head: int, samples: Sequence[int]) -> "Gauge":
+        """From the prompt tokens that the server counted for `head_line` and for each of `sample_prompts`."""
+        sizes = [min(SAMPLE, len(text)) for text in passages()]
+        rates = tuple(max(n - head, 1) / size for n, size in zip(samples, sizes, strict=True))
+        return cls(head, rates)
 
 
 @cache
@@ -14,16 +38,26 @@ def passages() -> tuple[str, ...]:
     return tuple(folder.joinpath(name).read_text(encoding="utf-8").strip() for name in names)
 
 
-def prompt(characters: int, seed: int, number: int) -> str:
-    """Prompt `number` of a measurement, `characters` long and never shorter than its first line.
+def head_line(seed: int, number: int) -> str:
+    """First line of prompt `number`. It differs between all seeds and numbers: no cache knows it."""
+    return f"No. {number} of series {seed}. {INSTRUCTION}\n\n"
 
-    The first line differs between all prompts of all seeds, so that no prefix cache knows what follows.
-    Behind it come the passages, beginning with another one for each number.
+
+def sample_prompts(seed: int) -> list[str]:
+    """One short prompt for each passage, to learn a `Gauge`."""
+    return [head_line(seed, 0) + text[:SAMPLE] for text in passages()]
+
+
+def prompt(tokens: int, seed: int, number: int, gauge: Gauge) -> str:
+    """Prompt `number` of a measurement, about `tokens` long, never shorter than its first line.
+
+    Behind the line come the passages in turn, beginning with another one for each number.
     """
-    head = f"No. {number} of series {seed}. {INSTRUCTION}"
+    text, left = head_line(seed, number), tokens - gauge.head
     texts = passages()
-    body = ""
-    while len(head) + len(body) < characters:
-        body += texts[number % len(texts)] + "\n\n"
+    while left > 0:
+        body, rate = texts[number % len(texts)] + "\n\n", gauge.rates[number % len(texts)]
+        text += body[: max(1, round(left / rate))]
+        left -= len(body) * rate
         number += 1
-    return head + body[: max(0, characters - len(head))]
+    return text
