@@ -79,8 +79,11 @@ def test_table_shows_numbers_and_failures() -> None:
 
 def test_table_fits_into_80_columns() -> None:
     text = printed(RESULT, width=80)
-    assert "…" not in text
     assert "-121..196" in text
+    fast = group(*[good(0.001, 1.001, 1234)] * 64)  # 64 x 1233 tokens in 1 s
+    text += printed(result(fast, fast), width=80)
+    assert "78912  78912-78912  78912..78912" in text
+    assert "…" not in text
 
 
 def test_table_says_what_weakens_the_numbers() -> None:

@@ -16,7 +16,14 @@ def print_result(result: DecodeResult, console: Console) -> None:
     """Print the rows of a result and what a reader must know about them."""
     plan, made = result.plan, rows(result)
     title = f"Decode, {escape(result.server.model)}, {plan.tokens} tokens a stream, {plan.runs} runs"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )
     for head in HEADS:
         table.add_column(head, justify="right", no_wrap=True)
     table.columns[-1].style = "red" if any(row.failures for row in made) else ""
@@ -24,7 +31,7 @@ def print_result(result: DecodeResult, console: Console) -> None:
         table.add_row(*_cells(row))
     console.print(table)
     console.print(
-        f"Medians, tok/s and s; range and 95 % interval of the mean over the runs, {plan.warmups} warm-up apart."
+        f"Medians, tok/s and s; range and 95 % interval of the mean over runs, {plan.warmups} warm-up apart."
         f" all: every stream's tokens while all decode; each: one stream after its first token; whole: with "
         f"prefill and tail; TTFT: first token of any kind; prompt: tokens.",
         style="dim",
@@ -83,7 +90,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _median(summary: Summary | None) -> str:
-    return f"{summary.median:.1f}" if summary else "-"
+    return "-" if summary is None else f"{summary.median:.{1 if summary.median < 1000 else 0}f}"
 
 
 def _short(value: float) -> str:
