@@ -56,7 +56,7 @@ class Layer:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_prefill_is_transformers_recurrence(lengths, ratio, dtype):
     module = pytest.importorskip(
-        "transformers.models.qwen3_next.modeling_qwen3_next", reason="the reference is transformers' Qwen3-Next"
+        "transformers.models.qwen3_5.modeling_qwen3_5", reason="the reference is transformers' Qwen3.5"
     )
     x = Layer(lengths, ratio, dtype)
     pool = x.pool.clone()

@@ -192,7 +192,7 @@ def _extend_group(
     real = position < totals.unsqueeze(1)
     is_new = step < news.unsqueeze(1)
     source = (starts.unsqueeze(1) + step.where(is_new, 0)).view(-1)
-    flat = rows.where(real, rows[:, :1]).reshape(-1)
+    flat = rows.masked_fill(~real, 0).view(-1)
     owner = torch.arange(requests).unsqueeze(1).expand_as(is_new)[is_new]
     target = (prefix + step)[is_new]
     gathered = []
@@ -200,6 +200,8 @@ def _extend_group(
         full = pool.index_select(0, flat).view(requests, longest, *pool.shape[1:]).to(q_extend.dtype)
         if new is not None:
             full[owner, target] = new[source.view(requests, most)[is_new]]
+        if requests > 1:
+            full.masked_fill_(~real.view(requests, longest, 1, 1), 0)
         gathered.append(full.transpose(1, 2))
     mask = real.unsqueeze(1)
     if tree is not None:
