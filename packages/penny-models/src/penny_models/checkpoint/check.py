@@ -60,8 +60,8 @@ def _compare(folder: Path, found: dict[str, TensorInfo], expected: Shapes) -> No
             for name in sorted(wrong)[:5]
         )
         raise CheckpointError(
-            f"{counted(wrong, 'tensor')} of {folder} do not have the shape that config.json asks for: {shown}; "
-            "weights and config.json belong to different models."
+            f"{folder} has {counted(wrong, 'tensor')} of another shape than config.json asks for: {shown}; "
+            "weights and config.json belong to different models, so fetch both from one place."
         )
 
 

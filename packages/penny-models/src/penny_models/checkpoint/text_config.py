@@ -59,7 +59,8 @@ def positive_int(section: dict[str, Any], key: str, where: Path) -> int:
 def parse_text_config(config: dict[str, Any], where: Path) -> TextConfig:
     """Read ``text_config`` (or the flat form of a text-only checkpoint) of ``config.json``.
 
-    ``full_attention_interval`` must be written: SGLang has no default for it and transformers does not save it.
+    ``full_attention_interval`` must be written: SGLang has no default for it, and transformers does not
+    save it.
 
     Raises:
         CheckpointError: a field is missing or not a positive whole number.

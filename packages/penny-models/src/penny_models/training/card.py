@@ -1,86 +1,39 @@
 """The data card of a trained checkpoint, written from its results and its data manifest."""
 
+from importlib import resources
 from typing import Any
 
+_COLUMNS = ("code", "prose", "chat", "all")
 
-def _row(name: str, values: dict[str, float]) -> str:
-    return (
-        f"| {name} | " + " | ".join(f"{values[kind]:.3f}" for kind in ("code", "prose", "chat", "all")) + " |"
-    )
+
+def _quality(name: str, bits_per_byte: dict[str, float]) -> str:
+    return " | ".join([f"| {name}", *(f"{bits_per_byte[kind]:.3f}" for kind in _COLUMNS)]) + " |"
+
+
+def _source(row: dict[str, Any]) -> str:
+    shown = (row["name"], row["version"], row["licence"], f"{row['bytes']:,}", str(row["held_out_files"]))
+    return f"| {' | '.join(shown)} |"
 
 
 def write_card(results: dict[str, Any], manifest: dict[str, Any]) -> str:
-    """Return the card as Markdown. Every number in it comes from the two records."""
+    """Return the card as Markdown; every measured number in it comes from the two records.
+
+    The text around them is ``assets/card.md``, a template for ``str.format``.
+    """
     held = results["held_out"]
-    model = held["model"]
-    accuracy, agreement = model["mtp_top1_accuracy"], model["mtp_agreement_with_model"]
     by_kind = manifest["train_bytes_by_kind"]
     total = sum(by_kind.values())
-    shares = ", ".join(f"{kind} {by_kind[kind] / total:.1%}" for kind in by_kind)
-    largest = sorted(manifest["sources"], key=lambda row: -row["bytes"])
-    listed = "\n".join(
-        f"| {row['name']} | {row['version']} | {row['licence']} | {row['bytes']:,} | {row['held_out_files']} |"
-        for row in largest
+    rows = {
+        results["name"]: held["model"]["bits_per_byte"],
+        "trigram": held["trigram"],
+        "unigram": held["unigram"],
+    }
+    template = resources.files("penny_models.training").joinpath("assets/card.md").read_text("utf-8")
+    return template.format(
+        results=results,
+        manifest=manifest,
+        quality="\n".join(_quality(name, values) for name, values in rows.items()),
+        shares=", ".join(f"{kind} {size / total:.1%}" for kind, size in by_kind.items()),
+        megabytes=manifest["limit_bytes"] // 1_000_000,
+        sources="\n".join(_source(row) for row in sorted(manifest["sources"], key=lambda row: -row["bytes"])),
     )
-    return f"""# tiny-27b
-
-A very small trained checkpoint of `Qwen3_5ForConditionalGeneration`, the architecture class of Qwen3.8-27B, for
-tests and demonstrations of serving. It answers in the family's chat form, knows a little about the Python
-standard library, and is often wrong. It is no product model.
-
-| | |
-| --- | --- |
-| Parameters | {results["parameters"]:,} (bfloat16) |
-| Layers | 8: gated delta net and full attention 3:1, and one NEXTN (MTP) layer |
-| Vocabulary | 4,096 (byte-level BPE, trained on the same text) |
-| Trained positions | {results["sequence_length"]:,} |
-| Licence | Apache-2.0 |
-
-## Held-out quality
-
-Bits per byte of held-out text, lower is better. The baselines use the same tokenizer and training text: a unigram
-model, and an interpolated Kneser-Ney trigram.
-
-| Model | code | prose | chat | all |
-| --- | --- | --- | --- | --- |
-{_row("tiny-27b", model["bits_per_byte"])}
-{_row("trigram", held["trigram"])}
-{_row("unigram", held["unigram"])}
-
-NEXTN layer on the same text: the first draft token equals the text's token at {accuracy["step1"]:.1%} of the
-positions, the second at {accuracy["step2"]:.1%}; the first equals the model's own greedy choice at
-{agreement["step1"]:.1%}, and both do at {agreement["steps1and2"]:.1%}. The evaluation ran the saved weights (rounded
-to bfloat16) in float32, in windows of {results["sequence_length"]:,} tokens.
-
-## Training
-
-{results["steps"]:,} steps of {results["batch"]} sequences of {results["sequence_length"]:,} tokens:
-{results["tokens"]:,} tokens, {results["epochs"]:.1f} passes, {results["training_seconds"]:.0f} seconds on one
-{results["device"]}, seed {results["seed"]}, Python {results["versions"]["python"]}, torch
-{results["versions"]["torch"]}, transformers {results["versions"]["transformers"]}. Muon for the matrices, Adam for the
-rest; bfloat16 products, float32 weights. The loss is the next token's plus {results["mtp_loss_weights"][0]} and
-{results["mtp_loss_weights"][1]} times the two MTP steps'. `loss_curve.json` and `loss_curve.png` hold the curve.
-
-    python -m penny_models.training data DATA --megabytes {manifest["limit_bytes"] // 1_000_000} --seed {manifest["seed"]}
-    python -m penny_models.training train DATA --out OUT --steps {results["steps"]} --batch {results["batch"]} --seed {results["seed"]}
-    python -m penny_models.training install DATA OUT CHECKPOINT
-
-The run that made these weights was bounded by the clock, so its learning rate followed the seconds; `--steps`
-repeats its batches with a rate that follows the steps. Sums on a GPU are not bit-for-bit repeatable.
-
-## Data
-
-{manifest["train_tokens"]:,} training tokens of {manifest["train_bytes"]:,} bytes: {shares}. Sources are files of the
-standard library and of permissively licensed packages found on the machine; duplicates were removed by hash. Chat is
-generated by this repository: questions about functions answered from their docstrings, small sums, greetings,
-tool calls with made-up tools, small JSON objects. A file is held out by its SHA-256 (one in
-{manifest["held_out_one_in"]["code"]} of code, one in {manifest["held_out_one_in"]["prose"]} of prose, one in
-{manifest["held_out_one_in"]["chat"]} of chat), and chat about a held-out file is held out with it.
-
-SHA-256 of the corpus: `{manifest["sha256"]}`; of the training tokens: `{manifest["train_tokens_sha256"]}`.
-`data_manifest.json` has the hash of every source and the list of standard library modules.
-
-| Source | Version | Licence | Bytes | Held-out files |
-| --- | --- | --- | --- | --- |
-{listed}
-"""

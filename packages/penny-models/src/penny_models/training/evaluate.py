@@ -69,7 +69,7 @@ def evaluate(
 
     Every token but the first of a stream is predicted once, from at most ``length`` tokens before it.
     Returns bits per byte by kind; MTP top-1 accuracy against the text (tokens t+2 and t+3); and the share
-    of positions where the drafts equal the model's own greedy choice on the same text (step 1; steps 1 and 2).
+    of positions where the drafts equal the model's own greedy choice on the same text (step 1; both steps).
     """
     model.eval()
     sums = {kind: _measure(model, s.tokens, length, batch, device) for kind, s in held_out.items()}

@@ -51,7 +51,8 @@ class _Inverse(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
         turned = inverse.transpose(-1, -2)
-        return -(turned @ grads[0] @ turned).tril(-1)
+        gradient: Tensor = -(turned @ grads[0] @ turned)
+        return gradient.tril(-1)
 
 
 def _normalise(x: Tensor) -> Tensor:

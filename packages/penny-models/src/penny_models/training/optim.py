@@ -16,7 +16,7 @@ _BETAS = (0.9, 0.98)
 def orthogonalise(batch: Tensor) -> Tensor:
     """Bring the singular values of each matrix [n, rows, columns] close to 1."""
     a, b, c = _COEFFICIENTS
-    x = batch.bfloat16() if batch.is_cuda else batch
+    x: Tensor = batch.bfloat16() if batch.is_cuda else batch
     tall = x.shape[-2] > x.shape[-1]
     x = x.transpose(-1, -2) if tall else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)

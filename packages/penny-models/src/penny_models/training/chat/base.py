@@ -31,9 +31,11 @@ def assistant(text: str, thought: str = "") -> Message:
 
 def render(dialogue: Dialogue) -> str:
     """Return the conversation as the chat template writes it."""
-    rendered, _ = render_jinja_template(
+    # Annotated as a string, it returns the rendered texts and the spans of their answers.
+    rendered: Any = render_jinja_template(
         conversations=[list(dialogue.messages)],
         tools=list(dialogue.tools) or None,
         chat_template=chat_template(),
     )
-    return str(rendered[0])
+    texts, _ = rendered
+    return str(texts[0])
