@@ -45,7 +45,7 @@ class StreamRecord:
             one is the event that ended the choice if only then all tokens had come.
         first_answer: first content or tool call, s; None where there was only reasoning.
         prompt_tokens, cached_tokens, output_tokens, reasoning_tokens: the server's usage; None if not
-        reported.
+            reported.
         finish_reason: as the server said it.
         failure: why the stream must be left out of every rate and latency, or None.
     """
