@@ -80,7 +80,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over the sources of the six packages."""
-    sync(session, "--all-packages", "--all-groups")
+    sync(session, "--all-packages", "--all-extras", "--all-groups")
     session.run("mypy", *(f"packages/{package}/src" for package in PACKAGES), "noxfile.py", "tools")
 
 
@@ -102,7 +102,8 @@ def workspace(session: nox.Session) -> None:
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def tests(session: nox.Session, package: str) -> None:
     """One package's own tests with one Python, in an environment of its requirements and extras only."""
-    sync(session, "--only-group=test")
+    oracles = ["--only-group=oracles"] if package == "penny-kernels" else []
+    sync(session, "--only-group=test", *oracles)
     sync(session, f"--package={package}", "--all-extras", "--inexact")
     folder = f"packages/{package}/tests"
     run_pytest(session, f"tests-{package}-{session.python}", folder, f"--ignore={folder}/serving")

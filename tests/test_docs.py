@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from penny_server.sglang.registry import all_seams
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")])
 
@@ -56,6 +58,15 @@ def test_penny_command_of_the_pages_works(command: str) -> None:
     result = subprocess.run([script, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
+
+
+def test_the_example_seam_is_a_real_one() -> None:
+    seam = next(seam for seam in all_seams() if seam.name == "cpu.extra-buffer")
+    page = (ROOT / "docs" / "seams.md").read_text()
+    for part in (seam.name, seam.target, seam.digest, seam.summary):
+        assert f"| `{part}`" in page or f"| {part}" in page, (
+            f"docs/seams.md does not say {part!r} of {seam.name}."
+        )
 
 
 def test_the_two_commands_are_the_same_everywhere() -> None:
