@@ -42,7 +42,8 @@ def _architecture(config: dict[str, Any], where: Path) -> str:
     if isinstance(names, list) and len(names) == 1 and names[0] in ARCHITECTURES:
         return str(names[0])
     raise CheckpointError(
-        f"architectures in {where} is {names!r}; this version serves {' and '.join(ARCHITECTURES)}."
+        f"architectures in {where} is {names!r}; this version serves "
+        f"{' and '.join(ARCHITECTURES)}, so choose a checkpoint of one of them."
     )
 
 
@@ -76,8 +77,46 @@ def _check_dtypes(folder: Path, found: dict[str, TensorInfo], expected: Shapes, 
         shown = first_names([f"{name} ({dtype})" for name, dtype in odd.items()])
         raise CheckpointError(
             f"{counted(odd, 'tensor')} of {folder} have an unexpected dtype: {shown}; expected "
-            f"{', '.join(FLOATS)}, or F8_E4M3 matrices with a quantization_config that says fp8."
+            f"{', '.join(FLOATS)}, or F8_E4M3 matrices with a quantization_config that says fp8; convert the "
+            "weights, or correct config.json."
         )
+
+
+def _inspect(folder: Path) -> CheckpointReport:
+    where = folder / "config.json"
+    config = read_json_object(where)
+    architecture = _architecture(config, where)
+    text = parse_text_config(config, where)
+    block = weight_block(config, where)
+    require_tokenizer(folder)
+    found, shards = read_tensors(folder)
+
+    vl_form = any(name.startswith("model.language_model.") for name in found)
+    expected = language_model_tensors(text, "model.language_model." if vl_form else "model.")
+    expected |= mtp_tensors(text)
+    vision = config.get("vision_config")
+    if architecture == ARCHITECTURES[0] and isinstance(vision, dict):
+        needed = not config.get("language_model_only", False)
+        tower = vision_tensors(vision, where)
+        expected |= {name: shape for name, shape in tower.items() if needed or name in found}
+    _compare(folder, found, expected)
+    scales = scale_tensors(found, expected, block)
+    _compare(folder, found, scales)
+    _check_dtypes(folder, found, expected | scales, block is not None)
+
+    extra = [name for name in found if name not in expected and name not in scales]
+    warnings = [f"{counted(extra, 'tensor')} will not be used: {first_names(extra)}."] if extra else []
+    return CheckpointReport(
+        path=str(folder),
+        architecture=architecture,
+        shards=shards,
+        tensors=len(found),
+        parameters=sum(math.prod(info.shape) for info in found.values()),
+        bytes=sum(info.bytes for info in found.values()),
+        mtp_layers=text.mtp_layers,
+        dtypes=dict(Counter(info.dtype for info in found.values())),
+        warnings=tuple(warnings),
+    )
 
 
 def check_checkpoint(path: str | Path) -> CheckpointReport:
@@ -94,38 +133,7 @@ def check_checkpoint(path: str | Path) -> CheckpointReport:
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
-    where = folder / "config.json"
-    config = read_json_object(where)
-    architecture = _architecture(config, where)
-    text = parse_text_config(config, where)
-    block = weight_block(config, where)
-    require_tokenizer(folder)
-    found, shards = read_tensors(folder)
-
-    vl_form = any(name.startswith("model.language_model.") for name in found)
-    expected = language_model_tensors(text, "model.language_model." if vl_form else "model.") | mtp_tensors(
-        text
-    )
-    vision = config.get("vision_config")
-    if architecture == ARCHITECTURES[0] and isinstance(vision, dict):
-        needed = not config.get("language_model_only", False)
-        tower = vision_tensors(vision, where)
-        expected |= {name: shape for name, shape in tower.items() if needed or name in found}
-    _compare(folder, found, expected)
-    scales = scale_tensors(found, expected, block)
-    _check_dtypes(folder, found, expected, block is not None)
-    _compare(folder, found, scales)
-
-    extra = [name for name in found if name not in expected and name not in scales]
-    warnings = [f"{counted(extra, 'tensor')} will not be used: {first_names(extra)}."] if extra else []
-    return CheckpointReport(
-        path=str(folder),
-        architecture=architecture,
-        shards=shards,
-        tensors=len(found),
-        parameters=sum(math.prod(info.shape) for info in found.values()),
-        bytes=sum(info.bytes for info in found.values()),
-        mtp_layers=text.mtp_layers,
-        dtypes=dict(Counter(info.dtype for info in found.values())),
-        warnings=tuple(warnings),
-    )
+    try:
+        return _inspect(folder)
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read ({error}); check its files and permissions.") from error

@@ -17,7 +17,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path.parent} has no {path.name}; a checkpoint folder needs one.")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not valid JSON ({error}); fetch it again.") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds a JSON {type(value).__name__}; expected an object.")

@@ -20,12 +20,13 @@ def weight_block(config: dict[str, Any], where: Path) -> tuple[int, int] | None:
         return None
     method = quantisation.get("quant_method") if isinstance(quantisation, dict) else quantisation
     block = quantisation.get("weight_block_size") if isinstance(quantisation, dict) else None
-    if method != "fp8" or not isinstance(block, list) or len(block) != 2:
+    sizes = [size for size in block if type(size) is int and size > 0] if isinstance(block, list) else []
+    if method != "fp8" or len(sizes) != 2 or sizes != block:
         raise CheckpointError(
             f"quantization_config in {where} has quant_method {method!r} and weight_block_size {block!r}; "
-            "only fp8 with two block sizes can be checked, so use the unquantised or the FP8 checkpoint."
+            "only fp8 with two block sizes above zero can be checked, so use the unquantised or the FP8 checkpoint."
         )
-    return int(block[0]), int(block[1])
+    return sizes[0], sizes[1]
 
 
 def scale_tensors(tensors: dict[str, TensorInfo], expected: Shapes, block: tuple[int, int] | None) -> Shapes:

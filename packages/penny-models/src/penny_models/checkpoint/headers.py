@@ -50,7 +50,7 @@ def _tensor(name: str, entry: Any, shard: Path) -> tuple[TensorInfo, int]:
         dtype = str(entry["dtype"])
         shape = tuple(int(size) for size in entry["shape"])
         begin, end = (int(offset) for offset in entry["data_offsets"])
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise CheckpointError(
             f"The header of {shard} describes {name} without a dtype, a shape and two offsets; "
             "the file is damaged: fetch it again."
@@ -81,7 +81,7 @@ def read_header(shard: Path) -> dict[str, TensorInfo]:
         raw = file.read(length)
     try:
         header = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"The header of {shard} is not JSON; the file is damaged: fetch it again."
         ) from error

@@ -69,11 +69,11 @@ def parse_text_config(config: dict[str, Any], where: Path) -> TextConfig:
     if not isinstance(text, dict):
         raise CheckpointError(f"text_config in {where} is not an object.")
     sizes = {key: positive_int(text, key, where) for key in _SIZES}
-    mtp = text.get("mtp_num_hidden_layers", text.get("num_nextn_predict_layers")) or 0
+    mtp = "mtp_num_hidden_layers" if "mtp_num_hidden_layers" in text else "num_nextn_predict_layers"
     return TextConfig(
         **sizes,
         attn_output_gate=bool(text.get("attn_output_gate", True)),
         attention_bias=bool(text.get("attention_bias", False)),
         tie_word_embeddings=bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", False))),
-        mtp_layers=int(mtp),
+        mtp_layers=positive_int(text, mtp, where) if text.get(mtp) else 0,
     )

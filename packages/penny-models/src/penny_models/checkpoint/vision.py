@@ -37,7 +37,7 @@ def vision_tensors(vision: dict[str, Any], where: Path) -> Shapes:
         **_linear(f"{prefix}merger.linear_fc1", merged, merged),
         **_linear(f"{prefix}merger.linear_fc2", positive_int(vision, "out_hidden_size", where), merged),
     }
-    for index in range(int(vision.get("depth") or 0)):
+    for index in range(positive_int(vision, "depth", where) if vision.get("depth") else 0):
         block = f"{prefix}blocks.{index}."
         shapes |= _norm(f"{block}norm1", hidden) | _norm(f"{block}norm2", hidden)
         shapes |= _linear(f"{block}attn.qkv", 3 * hidden, hidden)
