@@ -3,6 +3,8 @@
 Requests of similar length run as one padded call of ``scaled_dot_product_attention`` (float32 accumulation).
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -132,85 +134,103 @@ def extend_attention_cpu(
         sliding_window=sliding_window > 0,
         sinks=sinks is not None,
     )
-    totals, news = seq_lens.tolist(), extend_seq_lens.tolist()
-    kv = [None if x is None else x.view(-1, *pool.shape[1:]) for x, pool in ((k_extend, k_buffer), (v_extend, v_buffer))]
+    totals, news, starts = seq_lens.tolist(), extend_seq_lens.tolist(), extend_start_loc.tolist()
     if tree_mask is not None:
         tree_mask = tree_mask.view(len(totals), news[0], news[0]).to(torch.bool)
     for group in _similar(totals, news):
-        pick = torch.tensor(group)
+        span = max(totals[i] for i in group)
         _extend_group(
+            _Group([totals[i] for i in group], [news[i] for i in group], [starts[i] for i in group]),
             q_extend,
-            kv[0],
-            kv[1],
             o_extend,
-            k_buffer,
-            v_buffer,
-            req_to_token[req_pool_indices[pick], : max(totals[i] for i in group)],
-            torch.tensor([totals[i] for i in group]),
-            torch.tensor([news[i] for i in group]),
-            extend_start_loc[pick].to(torch.int64),
+            ((k_extend, k_buffer), (v_extend, v_buffer)),
+            req_to_token[:, :span].index_select(0, req_pool_indices[group]),
             sm_scale,
-            None if tree_mask is None else tree_mask[pick],
+            None if tree_mask is None else tree_mask[group],
             is_causal,
         )
 
 
 def _similar(totals: list[int], news: list[int]) -> list[list[int]]:
-    """Split the requests so that padding at most about doubles a group's work."""
+    """Split the requests so that padding at most doubles a group's work."""
+
+    def fits(group: list[int]) -> bool:
+        padded = len(group) * max(news[i] for i in group) * max(totals[i] for i in group)
+        return padded <= 2 * sum(news[i] * totals[i] for i in group)
+
+    rest = [i for i in range(len(totals)) if news[i] > 0]
+    if not rest or fits(rest):
+        return [rest] if rest else []
     groups: list[list[int]] = []
-    for i in sorted((i for i in range(len(totals)) if news[i] > 0), key=lambda i: (-news[i], -totals[i])):
-        if groups:
-            group = [*groups[-1], i]
-            padded = len(group) * news[group[0]] * max(totals[j] for j in group)
-            if padded <= 2 * sum(news[j] * totals[j] for j in group):
-                groups[-1] = group
-                continue
-        groups.append([i])
+    for i in sorted(rest, key=lambda i: (-news[i], -totals[i])):
+        if groups and fits([*groups[-1], i]):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
     return groups
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Requests that run as one padded batch: tokens in all, new ones, and the first new one's row."""
+
+    totals: list[int]
+    news: list[int]
+    starts: list[int]
+
+
 def _extend_group(
+    group: _Group,
     q_extend: Tensor,
-    k_extend: Tensor | None,
-    v_extend: Tensor | None,
     o_extend: Tensor,
-    k_buffer: Tensor,
-    v_buffer: Tensor,
+    sides: tuple[tuple[Tensor | None, Tensor], tuple[Tensor | None, Tensor]],
     rows: Tensor,
-    totals: Tensor,
-    news: Tensor,
-    starts: Tensor,
     sm_scale: float,
     tree: Tensor | None,
     is_causal: bool,
 ) -> None:
-    requests, longest = rows.shape
-    most = int(news.max())
-    position = torch.arange(longest)
+    requests, span = rows.shape
+    most = max(group.news)
+    totals, news = torch.tensor(group.totals), torch.tensor(group.news)
     step = torch.arange(most)
     prefix = (totals - news).unsqueeze(1)
-    real = position < totals.unsqueeze(1)
-    is_new = step < news.unsqueeze(1)
-    source = (starts.unsqueeze(1) + step.where(is_new, 0)).view(-1)
-    flat = rows.masked_fill(~real, 0).view(-1)
-    owner = torch.arange(requests).unsqueeze(1).expand_as(is_new)[is_new]
-    target = (prefix + step)[is_new]
-    gathered = []
-    for new, pool in ((k_extend, k_buffer), (v_extend, v_buffer)):
-        full = pool.index_select(0, flat).view(requests, longest, *pool.shape[1:]).to(q_extend.dtype)
+    at = torch.arange(requests).unsqueeze(1) * span + prefix + step
+    tokens = torch.tensor(group.starts).unsqueeze(1) + step
+    is_new = None if min(group.news) == most else step < news.unsqueeze(1)
+    if is_new is not None:
+        at, tokens = at[is_new], tokens[is_new]
+    at, tokens = at.view(-1), tokens.view(-1)
+
+    real = torch.arange(span) < totals.unsqueeze(1)
+    # Padding repeats the request's first token: what the table holds past the end may be anything.
+    flat = rows.where(real, rows[:, :1]).view(-1)
+    keys_values = []
+    for new, pool in sides:
+        full = pool.index_select(0, flat)
         if new is not None:
-            full[owner, target] = new[source.view(requests, most)[is_new]]
-        if requests > 1:
-            full.masked_fill_(~real.view(requests, longest, 1, 1), 0)
-        gathered.append(full.transpose(1, 2))
-    mask = real.unsqueeze(1)
+            full.index_copy_(0, at, new.view(-1, *pool.shape[1:]).index_select(0, tokens).to(pool.dtype))
+            if not bool(prefix.all()):
+                full[~real.view(-1)] = 0  # that first token may not be in the pool yet
+        keys_values.append(full.view(requests, span, *pool.shape[1:]).transpose(1, 2).to(q_extend.dtype))
+
+    mask: Tensor | None = real.unsqueeze(1)
+    plain = is_causal and tree is None and requests == 1 and group.news == group.totals
     if tree is not None:
-        mask = (position < prefix).unsqueeze(1).repeat(1, most, 1)
+        mask = (torch.arange(span) < prefix).unsqueeze(1).repeat(1, most, 1)
         mask.scatter_(2, (prefix + step).unsqueeze(1).expand_as(tree), tree)
+    elif plain:
+        mask = None
     elif is_causal:
-        mask = position <= (prefix + step).unsqueeze(2)
-    q = q_extend[source].view(requests, most, *q_extend.shape[1:]).transpose(1, 2)
+        mask = torch.arange(span) <= (prefix + step).unsqueeze(2)
+    q = q_extend.index_select(0, tokens)
+    if is_new is not None:
+        q = q.new_zeros(requests, most, *q.shape[1:]).masked_scatter_(is_new[..., None, None], q)
     out = F.scaled_dot_product_attention(
-        q, gathered[0], gathered[1], mask.unsqueeze(1), scale=sm_scale, enable_gqa=True
-    )
-    o_extend[source.view(requests, most)[is_new]] = out.transpose(1, 2)[is_new].to(o_extend.dtype)
+        q.view(requests, most, *q_extend.shape[1:]).transpose(1, 2),
+        *keys_values,
+        None if mask is None else mask.unsqueeze(1),
+        scale=sm_scale,
+        is_causal=plain,
+        enable_gqa=True,
+    ).transpose(1, 2)
+    o_extend.index_copy_(0, tokens, out.flatten(0, 1) if is_new is None else out[is_new])

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from penny_kernels.cpu.gating import fused_gdn_gating_cpu
 from penny_kernels.cpu.ragged import time_major
-from penny_kernels.cpu.state_slots import load_slots, store_slots
+from penny_kernels.cpu.state_slots import copy_all, load_slots, store_slots
 
 CHUNK = 64
 """Tokens between the states that the prefill hands back for prefix tracking."""
@@ -228,9 +228,11 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
     before = after = None
     if intermediate_states_buffer is not None:
         assert intermediate_state_indices is not None
-        rows = intermediate_state_indices[plan.order].to(torch.int64)
-        parents = None if retrieve_parent_token is None else retrieve_parent_token[plan.order].to(torch.int64)
-        before, after = _draft_hooks(intermediate_states_buffer, rows, parents)
+        before, after = _draft_hooks(
+            intermediate_states_buffer,
+            intermediate_state_indices[plan.order].tolist(),
+            None if retrieve_parent_token is None else retrieve_parent_token[plan.order].tolist(),
+        )
     inputs = [x[0] if plan.tokens is None else x[0, plan.tokens] for x in (q, k, v, g, beta)]
     state, in_place = _load(initial_state_source, slots, disable_state_update)
     out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before, after)  # type: ignore[misc]
@@ -239,22 +241,18 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
     return plan.restore(out.to(q.dtype)).unsqueeze(0)
 
 
-def _draft_hooks(buffer: Tensor, rows: Tensor, parents: Tensor | None) -> tuple[StepHook | None, StepHook]:
+def _draft_hooks(
+    buffer: Tensor, rows: list[int], parents: list[list[int]] | None
+) -> tuple[StepHook | None, StepHook]:
     """What keeps each draft token's state in ``buffer``, and what fetches its parent's from there."""
-    skipped = (rows < 0).nonzero().view(-1)
-    kept = (rows >= 0).nonzero().view(-1) if skipped.numel() else None
 
     def keep(step: int, state: Tensor) -> None:
-        if kept is None:
-            buffer[rows[: state.shape[0]], step] = state.to(buffer.dtype)
-        else:
-            alive = kept[kept < state.shape[0]]
-            buffer[rows[alive], step] = state[alive].to(buffer.dtype)
+        n = state.shape[0]
+        copy_all([buffer[row, step] if row >= 0 else None for row in rows[:n]], state)
 
     def restore(step: int, state: Tensor) -> None:
-        if step == 0 or parents is None:
-            return
-        alive = torch.arange(state.shape[0]) if kept is None else kept[kept < state.shape[0]]
-        state[alive] = buffer[rows[alive], parents[alive, step]].float()
+        if step and parents is not None:
+            kept = [buffer[row, of[step]] if row >= 0 else None for row, of in zip(rows, parents, strict=True)]
+            copy_all(list(state), kept[: state.shape[0]])
 
     return None if parents is None else restore, keep
