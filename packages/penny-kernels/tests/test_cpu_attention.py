@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from penny_kernels.cpu import decode_attention_cpu, extend_attention_cpu
 
 TOLERANCE = {torch.float32: {"rtol": 1e-4, "atol": 2e-6}, torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2}}
@@ -22,7 +23,9 @@ class Pool:
         for request, total in zip(self.requests, totals, strict=True):
             rows, free = free[:total], free[total:]
             self.table[request, :total] = rows.to(torch.int32)
-            self.k[rows], self.v[rows] = (torch.randn(total, *x.shape[1:]).to(dtype) for x in (self.k, self.v))
+            self.k[rows], self.v[rows] = (
+                torch.randn(total, *x.shape[1:]).to(dtype) for x in (self.k, self.v)
+            )
 
     def rows(self, i, start=0):
         return self.table[self.requests[i], start : self.totals[i]].long()
@@ -42,13 +45,31 @@ def decode(pool, query, new):
     lengths = torch.tensor(pool.totals)
     loc = torch.stack([pool.rows(i)[-1] for i in range(len(pool.totals))])
     decode_attention_cpu(
-        query, pool.k, pool.v, 1.0, 1.0, out, *new, loc, None, pool.table, pool.requests, lengths, 0.3, 0.0, False, 0,
-        None, None,
-    )  # fmt: skip
+        query,
+        pool.k,
+        pool.v,
+        1.0,
+        1.0,
+        out,
+        *new,
+        loc,
+        None,
+        pool.table,
+        pool.requests,
+        lengths,
+        0.3,
+        0.0,
+        False,
+        0,
+        None,
+        None,
+    )
     return out
 
 
-@pytest.mark.parametrize("totals", [[1], [7], [200], [63, 64, 65], [1, 200, 7], [5, 1, 64, 65, 2, 33, 200, 9]])
+@pytest.mark.parametrize(
+    "totals", [[1], [7], [200], [63, 64, 65], [1, 200, 7], [5, 1, 64, 65, 2, 33, 200, 9]]
+)
 @pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (4, 2), (4, 1)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_decode(totals, heads, kv_heads, dtype):
@@ -71,9 +92,28 @@ def extend(pool, news, query, new, tree=None, causal=True, starts=None):
     lengths = torch.tensor(news, dtype=torch.int32)
     starts = lengths.cumsum(0) - lengths if starts is None else starts
     extend_attention_cpu(
-        query, *new, out, pool.k, pool.v, 1.0, 1.0, pool.table, pool.requests, torch.tensor(pool.totals), lengths,
-        starts.to(torch.int32), max(news), 0.3, 0.0, False, 0, None, None, tree, causal,
-    )  # fmt: skip
+        query,
+        *new,
+        out,
+        pool.k,
+        pool.v,
+        1.0,
+        1.0,
+        pool.table,
+        pool.requests,
+        torch.tensor(pool.totals),
+        lengths,
+        starts.to(torch.int32),
+        max(news),
+        0.3,
+        0.0,
+        False,
+        0,
+        None,
+        None,
+        tree,
+        causal,
+    )
     return out
 
 
@@ -121,8 +161,11 @@ def test_extend_tree():
     for i, total in enumerate(pool.totals):
         for step in range(4):
             visible = torch.cat((torch.ones(total - 4, dtype=torch.bool), sees[step]))
-            torch.testing.assert_close(out[4 * i + step].double(), pool.attend(query[4 * i + step], i, visible, 0.3),
-                                       **TOLERANCE[torch.float32])  # fmt: skip
+            torch.testing.assert_close(
+                out[4 * i + step].double(),
+                pool.attend(query[4 * i + step], i, visible, 0.3),
+                **TOLERANCE[torch.float32],
+            )
 
 
 def test_extend_leaves_padding_rows_alone():
@@ -149,9 +192,26 @@ def test_decode_refuses_what_it_does_not_serve(position, value, word):
     pool = Pool([7], torch.float32)
     query = torch.randn(1, 2, 16)
     arguments = [
-        query, pool.k, pool.v, 1.0, 1.0, query.clone(), None, None, torch.tensor([0]), None, pool.table, pool.requests,
-        torch.tensor([7]), 0.3, 0.0, False, 0, None, None,
-    ]  # fmt: skip
+        query,
+        pool.k,
+        pool.v,
+        1.0,
+        1.0,
+        query.clone(),
+        None,
+        None,
+        torch.tensor([0]),
+        None,
+        pool.table,
+        pool.requests,
+        torch.tensor([7]),
+        0.3,
+        0.0,
+        False,
+        0,
+        None,
+        None,
+    ]
     arguments[position] = value
     with pytest.raises(NotImplementedError, match=word):
         decode_attention_cpu(*arguments)

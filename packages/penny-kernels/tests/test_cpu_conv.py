@@ -4,6 +4,7 @@ from itertools import accumulate
 
 import pytest
 import torch
+
 from penny_kernels.cpu import causal_conv1d_fn_cpu, causal_conv1d_update_cpu
 
 WIDTH, DIM = 4, 64
@@ -51,7 +52,9 @@ def test_prefill(lengths, dtype, bias):
     for i, length in enumerate(lengths):
         before = x.pool[x.slots[i]] * initial[i]
         want, state = reference(x.x[start : start + length], before, x.weight, x.bias, bias)
-        tolerance = {"rtol": 1.6e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+        tolerance = (
+            {"rtol": 1.6e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+        )
         torch.testing.assert_close(out[start : start + length].double(), want, **tolerance)
         torch.testing.assert_close(pool[x.slots[i]].double(), state, rtol=0, atol=0)
         start += length
@@ -106,7 +109,9 @@ def test_verify_chain_keeps_each_window(dtype):
         x.x.view(3, 5, DIM).transpose(1, 2), pool, x.weight, None, "silu", x.slots, windows, rows
     )
     again = x.pool.clone()
-    assert torch.equal(out.transpose(1, 2).reshape(15, DIM), x.prefill(slice(None), [5, 5, 5], x.slots, again))
+    assert torch.equal(
+        out.transpose(1, 2).reshape(15, DIM), x.prefill(slice(None), [5, 5, 5], x.slots, again)
+    )
     assert torch.equal(pool, again)
     for i in range(3):
         for step in range(5):
@@ -123,9 +128,18 @@ def test_verify_tree_follows_the_ancestors():
     sibling = torch.tensor([[-1, 2, -1, -1, -1]])
     parent = torch.full((1, 5), -7)
     out = causal_conv1d_update_cpu(
-        x.x.T[None], x.pool.clone(), x.weight, None, "silu", x.slots, torch.zeros(1, 5, DIM, 3), torch.tensor([0]),
-        first, sibling, parent,
-    )  # fmt: skip
+        x.x.T[None],
+        x.pool.clone(),
+        x.weight,
+        None,
+        "silu",
+        x.slots,
+        torch.zeros(1, 5, DIM, 3),
+        torch.tensor([0]),
+        first,
+        sibling,
+        parent,
+    )
     assert parent.tolist() == [[0, 0, 0, 1, 2]]
     for path in ([0, 1, 3], [0, 2, 4]):
         want, _ = reference(x.x[path], x.pool[x.slots[0]], x.weight, None)

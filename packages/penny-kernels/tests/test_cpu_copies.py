@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from penny_kernels import cpu
 
 
@@ -77,9 +78,11 @@ def test_tracking_copies_states_in_every_layer():
 @pytest.mark.parametrize("track", [False, True])
 def test_commit_after_verification(track):
     pools = SimpleNamespace(
-        temporal=torch.randn(2, 6, 2, 4, 4), intermediate_ssm=torch.randn(2, 4, 3, 2, 4, 4),
-        conv=[torch.randn(2, 6, 5, 3)], intermediate_conv_window=[torch.randn(2, 4, 3, 5, 3)],
-    )  # fmt: skip
+        temporal=torch.randn(2, 6, 2, 4, 4),
+        intermediate_ssm=torch.randn(2, 4, 3, 2, 4, 4),
+        conv=[torch.randn(2, 6, 5, 3)],
+        intermediate_conv_window=[torch.randn(2, 4, 3, 5, 3)],
+    )
     want = pools.temporal.clone(), pools.conv[0].clone()
     slots, steps = torch.tensor([4, 1, 2]), torch.tensor([2, 0, -1])
     tracked, at = (torch.tensor([5, 3, 0]), torch.tensor([-1, 1, -1])) if track else (None, None)

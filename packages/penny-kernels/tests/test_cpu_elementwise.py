@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from penny_kernels import cpu
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -27,7 +28,9 @@ def test_qk_norms(tokens, heads, kv_heads, dim, dtype):
     for got, want in ((q, want_q), (k_out, want_k)):
         assert got.dtype == dtype
         # Stock views each as [tokens, heads * dim].
-        torch.testing.assert_close(got.view(tokens, -1).double(), want.reshape(tokens, -1), **TOLERANCE[dtype])
+        torch.testing.assert_close(
+            got.view(tokens, -1).double(), want.reshape(tokens, -1), **TOLERANCE[dtype]
+        )
     assert torch.equal(gate.view(tokens, heads, dim), pairs[:, :, 1])
     plain_q = q_gate[:, : heads * dim]
     q, k_again = cpu.fused_qk_gemma_rmsnorm_cpu(plain_q, k, q_weight, k_weight, 1e-6, dim)

@@ -1,9 +1,12 @@
-"""The gated delta rule: against transformers' torch modules, and the same bits however it is batched and cut."""
+"""The gated delta rule: against transformers' torch modules, and the same bits however it is batched and
+cut.
+"""
 
 from itertools import accumulate
 
 import pytest
 import torch
+
 from penny_kernels.cpu import (
     chunk_gated_delta_rule_cpu,
     fused_gdn_gating_cpu,
@@ -40,9 +43,19 @@ class Layer:
         steps = q.shape[1] // len(slots)
         cu = torch.arange(0, q.shape[1] + 1, steps, dtype=torch.int32)
         return fused_sigmoid_gating_delta_rule_update_cpu(
-            A_log=self.log, dt_bias=self.bias, q=q, k=k, v=v, a=self.a[tokens], b=self.b[tokens],
-            initial_state_source=pool, initial_state_indices=slots, cu_seqlens=cu, use_qk_l2norm_in_kernel=True, **verify,
-        )  # fmt: skip
+            A_log=self.log,
+            dt_bias=self.bias,
+            q=q,
+            k=k,
+            v=v,
+            a=self.a[tokens],
+            b=self.b[tokens],
+            initial_state_source=pool,
+            initial_state_indices=slots,
+            cu_seqlens=cu,
+            use_qk_l2norm_in_kernel=True,
+            **verify,
+        )
 
     def sequences(self):
         start = 0
@@ -69,10 +82,15 @@ def test_prefill_is_transformers_recurrence(lengths, ratio, dtype):
         beta = x.b[tokens].float().sigmoid()
         for rule in (module.torch_recurrent_gated_delta_rule, module.torch_chunk_gated_delta_rule):
             want, state = rule(
-                q.float(), k.float(), v.float(), g[None], beta[None],
-                initial_state=x.pool[x.slots[i]].mT[None].clone(), output_final_state=True,
+                q.float(),
+                k.float(),
+                v.float(),
+                g[None],
+                beta[None],
+                initial_state=x.pool[x.slots[i]].mT[None].clone(),
+                output_final_state=True,
                 use_qk_l2norm_in_kernel=True,
-            )  # fmt: skip
+            )
             torch.testing.assert_close(out[:, tokens].float(), want.to(dtype).float(), rtol=1.6e-2, atol=1e-4)
             if dtype == torch.float32:
                 torch.testing.assert_close(out[:, tokens], want, rtol=1e-4, atol=2e-5)
@@ -151,9 +169,14 @@ def test_verify_chain_is_prefill_with_every_state_kept():
     pool, states = x.pool.clone(), torch.full((4, 5, *x.pool.shape[1:]), float("nan"))
     rows = torch.tensor([2, 0, 3, 9], dtype=torch.int32)  # longer than the batch, as stock's table is
     out = x.decode(
-        slice(None), x.slots, pool, disable_state_update=True, intermediate_states_buffer=states,
-        intermediate_state_indices=rows, cache_steps=5,
-    )  # fmt: skip
+        slice(None),
+        x.slots,
+        pool,
+        disable_state_update=True,
+        intermediate_states_buffer=states,
+        intermediate_state_indices=rows,
+        cache_steps=5,
+    )
     assert torch.equal(pool, x.pool)
     assert torch.equal(out, x.prefill(slice(None), [5, 5, 5], x.slots, x.pool.clone())[0])
     for i, tokens in x.sequences():
@@ -170,7 +193,9 @@ def test_refusals():
     with pytest.raises(NotImplementedError, match="is_kda=True"):
         x.decode(slice(None), x.slots, x.pool, is_kda=True)
     with pytest.raises(ValueError, match="head_first=True"):
-        chunk_gated_delta_rule_cpu(*x.qkv(slice(None)), x.a, x.b, x.pool, torch.tensor([0, 1]), True, True, x.slots)
+        chunk_gated_delta_rule_cpu(
+            *x.qkv(slice(None)), x.a, x.b, x.pool, torch.tensor([0, 1]), True, True, x.slots
+        )
 
 
 def test_gating_of_large_inputs():

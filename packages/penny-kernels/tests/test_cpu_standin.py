@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+
 from penny_kernels import cpu
 
 
@@ -71,14 +72,17 @@ def test_registry_names_each_operation_once():
     names = [name for operations in cpu.registry.values() for name in operations]
     assert len(names) == len(set(names)) == 26
     assert all(name == getattr(cpu, name).__name__ for name in names)
-    assert not hasattr(torch.ops.sgl_kernel, "decode_attention_cpu")  # importing the library alone installs nothing
+    assert not hasattr(
+        torch.ops.sgl_kernel, "decode_attention_cpu"
+    )  # importing the library alone installs nothing
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
 def test_stock_models_import_on_it():
     run = python(
         "import sglang.srt.models.qwen3_5, sglang.srt.models.qwen4_exp\n"
-        "import sglang.srt.layers.attention.linear.gdn_backend as gdn, sglang.srt.layers.attention.intel_amx_backend\n"
+        "import sglang.srt.layers.attention.linear.gdn_backend as gdn\n"
+        "import sglang.srt.layers.attention.intel_amx_backend\n"
         "import sglang.kernels.ops.speculative.spec_tree, sglang.kernels.ops.kvcache.cache_move\n"
         "import sglang.srt.mem_cache.allocation\n"
         "print(gdn.causal_conv1d_fn.__module__, gdn.fused_gdn_gating.__module__)"

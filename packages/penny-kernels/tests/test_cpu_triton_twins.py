@@ -4,12 +4,15 @@ import copy
 
 import pytest
 import torch
+
 from penny_kernels import cpu
 
 
 def close(ours, theirs):
     # bfloat16: one rounding of values up to 8; a tree's states are rounded again at each level.
-    tolerance = {"rtol": 1.6e-2, "atol": 5e-2} if theirs.dtype == torch.bfloat16 else {"rtol": 2e-5, "atol": 2e-5}
+    tolerance = (
+        {"rtol": 1.6e-2, "atol": 5e-2} if theirs.dtype == torch.bfloat16 else {"rtol": 2e-5, "atol": 2e-5}
+    )
     torch.testing.assert_close(ours, theirs, equal_nan=True, **tolerance)
 
 
@@ -21,7 +24,16 @@ def test_build_tree(twins):
     for x, want in twins["build_tree"]:
         mask, positions, *links = got = copy.deepcopy(x["before"])
         cpu.build_tree_kernel_efficient_cpu(
-            x["parents"], x["selected"], x["lengths"], mask, positions, *links, x["topk"], x["depth"], x["n"], x["mode"]
+            x["parents"],
+            x["selected"],
+            x["lengths"],
+            mask,
+            positions,
+            *links,
+            x["topk"],
+            x["depth"],
+            x["n"],
+            x["mode"],
         )
         for ours, theirs in zip(got, want, strict=True):
             exact(ours, theirs)
@@ -43,9 +55,18 @@ def test_conv_verify(twins):
     for x, (out, state, window, parent) in twins["conv_verify"]:
         pool, kept, links = copy.deepcopy(x["before"])
         got = cpu.causal_conv1d_update_cpu(
-            x["x"].transpose(1, 2), pool, x["weight"], x["bias"], "silu", x["where"], kept, x["rows"], x["first"],
-            x["sibling"], links,
-        )  # fmt: skip
+            x["x"].transpose(1, 2),
+            pool,
+            x["weight"],
+            x["bias"],
+            "silu",
+            x["where"],
+            kept,
+            x["rows"],
+            x["first"],
+            x["sibling"],
+            links,
+        )
         if out.dtype == torch.float32:  # the interpreter cannot multiply bfloat16; test_cpu_conv.py does that
             close(got, out)
         exact(pool, state)
@@ -62,15 +83,27 @@ def test_recurrence(twins):
         tokens = x["qkv"].shape[0]
         parts = x["qkv"].split([heads * k_dim, heads * k_dim, v_heads * v_dim], -1)
         q, k, v = (p.view(1, tokens, -1, d) for p, d in zip(parts, (k_dim, k_dim, v_dim), strict=True))
-        verify = dict(
-            disable_state_update=True, intermediate_states_buffer=buffer, intermediate_state_indices=x["rows"],
-            cache_steps=buffer.shape[1], retrieve_parent_token=x["parent"],
-        )  # fmt: skip
+        verify = {
+            "disable_state_update": True,
+            "intermediate_states_buffer": buffer,
+            "intermediate_state_indices": x["rows"],
+            "cache_steps": buffer.shape[1],
+            "retrieve_parent_token": x["parent"],
+        }
         got = cpu.fused_sigmoid_gating_delta_rule_update_cpu(
-            A_log=x["log"], dt_bias=x["bias"], q=q, k=k, v=v, a=x["a"], b=x["b"], initial_state_source=ours,
-            initial_state_indices=x["where"], cu_seqlens=x["cu"], use_qk_l2norm_in_kernel=True,
+            A_log=x["log"],
+            dt_bias=x["bias"],
+            q=q,
+            k=k,
+            v=v,
+            a=x["a"],
+            b=x["b"],
+            initial_state_source=ours,
+            initial_state_indices=x["where"],
+            cu_seqlens=x["cu"],
+            use_qk_l2norm_in_kernel=True,
             **(verify if x["verify"] else {}),
-        )  # fmt: skip
+        )
         close(got, out)
         close(ours, pool)
         close(buffer, kept)
@@ -89,7 +122,9 @@ def test_gating(twins):
 
 def test_split(twins):
     for x, want in twins["split"]:
-        for ours, theirs in zip(cpu.fused_qkvzba_split_reshape_cat_contiguous_cpu(*x["args"]), want, strict=True):
+        for ours, theirs in zip(
+            cpu.fused_qkvzba_split_reshape_cat_contiguous_cpu(*x["args"]), want, strict=True
+        ):
             exact(ours, theirs)
 
 

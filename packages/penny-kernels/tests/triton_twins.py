@@ -1,8 +1,9 @@
-"""Run stock SGLang's Triton kernels in the Triton interpreter and save what they did: ``triton_twins.py OUT.pt``.
+"""Run stock SGLang's Triton kernels in the Triton interpreter and save what they did: ``triton_twins.py
+OUT.pt``.
 
-Started by ``conftest.py`` with TRITON_INTERPRET=1. OUT.pt is a dict: name -> list of (inputs, outputs); ``inputs`` are
-the arguments before the call and ``outputs`` the tensors that the kernel returned or wrote, in the order that
-``test_cpu_triton_twins.py`` expects.
+Started by ``conftest.py`` with TRITON_INTERPRET=1. OUT.pt is a dict: name -> list of (inputs, outputs);
+``inputs`` are the arguments before the call and ``outputs`` the tensors that the kernel returned or wrote, in
+the order that ``test_cpu_triton_twins.py`` expects.
 """
 
 import copy
@@ -12,7 +13,9 @@ from collections import defaultdict
 import torch
 import triton
 from sglang.kernels.ops.attention.linear.fused_gdn_gating import fused_gdn_gating
-from sglang.kernels.ops.attention.linear.fused_sigmoid_gating_recurrent import fused_sigmoid_gating_delta_rule_update
+from sglang.kernels.ops.attention.linear.fused_sigmoid_gating_recurrent import (
+    fused_sigmoid_gating_delta_rule_update,
+)
 from sglang.kernels.ops.attention.triton_gdn_fused_proj import fused_qkvzba_split_reshape_cat_contiguous
 from sglang.kernels.ops.elementwise.elementwise import fused_gate_sigmoid_mul, fused_gate_sigmoid_mul_add
 from sglang.kernels.ops.mamba import mamba_state_scatter_triton as scatter
@@ -33,7 +36,9 @@ def randint(high, *shape, dtype=torch.int64):
 
 
 def draft_tree(batch, topk, steps, n):
-    """What the stock drafter hands to the tree builder: parents and the n - 1 best candidates of a random draft."""
+    """What the stock drafter hands to the tree builder: parents and the n - 1 best candidates of a random
+    draft.
+    """
     scores = torch.rand(batch, topk).sort(1, descending=True).values
     scores_list, parents = [scores], [torch.arange(-1, topk).repeat(batch, 1)]
     for step in range(1, steps):
@@ -57,8 +62,13 @@ def trees():
                 torch.full((batch * n,), -7),
                 *(torch.full((batch, n), -1) for _ in range(3)),
             ]
-            inputs = dict(parents=parents, selected=selected, lengths=lengths, before=copy.deepcopy(outputs))
-            shape = dict(topk=topk, depth=steps, n=n, mode=mode)
+            inputs = {
+                "parents": parents,
+                "selected": selected,
+                "lengths": lengths,
+                "before": copy.deepcopy(outputs),
+            }
+            shape = {"topk": topk, "depth": steps, "n": n, "mode": mode}
             spec_tree.sgl_build_tree_kernel_triton(parents, selected, lengths, *outputs, topk, steps, n, mode)
             record("build_tree", outputs, **inputs, **shape)
             walk(batch, n, steps, *outputs[2:])
@@ -80,7 +90,12 @@ def walk(batch, n, steps, index, first, sibling):
         torch.full((batch, steps + 1), -1, dtype=torch.int32),
         torch.full((batch,), -7, dtype=torch.int32),
     ]
-    inputs = dict(before=copy.deepcopy(outputs), candidates=candidates, tree=(index, first, sibling), target=target)
+    inputs = {
+        "before": copy.deepcopy(outputs),
+        "candidates": candidates,
+        "tree": (index, first, sibling),
+        "target": target,
+    }
     spec_tree.verify_tree_greedy_triton(*outputs, candidates, index, first, sibling, target)
     record("verify_tree", outputs, **inputs)
 
@@ -96,23 +111,40 @@ def conv_and_recurrence(batch, n, first, sibling):
         window = torch.full((batch + 1, n, dim, width - 1), float("nan"), dtype=dtype)
         parent = None if first is None else torch.full((batch, n), -7, dtype=torch.int64)
         before = copy.deepcopy((state, window, parent))
-        tree = dict(first=first, sibling=sibling)
+        tree = {"first": first, "sibling": sibling}
         out = causal_conv1d_update(
-            x.transpose(1, 2), state, weight, bias, "silu", conv_state_indices=where, intermediate_conv_window=window,
-            intermediate_state_indices=rows, retrieve_next_token=first, retrieve_next_sibling=sibling,
+            x.transpose(1, 2),
+            state,
+            weight,
+            bias,
+            "silu",
+            conv_state_indices=where,
+            intermediate_conv_window=window,
+            intermediate_state_indices=rows,
+            retrieve_next_token=first,
+            retrieve_next_sibling=sibling,
             retrieve_parent_token=parent,
-        )  # fmt: skip
+        )
         record(
-            "conv_verify", [out, state, window, parent], x=x, before=before, weight=weight, bias=bias, where=where,
-            rows=rows, **tree,
-        )  # fmt: skip
+            "conv_verify",
+            [out, state, window, parent],
+            x=x,
+            before=before,
+            weight=weight,
+            bias=bias,
+            where=where,
+            rows=rows,
+            **tree,
+        )
     recurrence(batch, n, parent)
 
 
 def recurrence(batch, n, parent):
     for dtype, state_dtype in (
-        (torch.float32, torch.float32), (torch.bfloat16, torch.float32), (torch.bfloat16, torch.bfloat16)
-    ):  # fmt: skip
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.bfloat16, torch.bfloat16),
+    ):
         heads, ratio, k_dim, v_dim = 2, 1 + batch % 3, 16, 8
         v_heads, tokens, slots = heads * ratio, batch * n, batch + 2
         qkv = torch.randn(tokens, 2 * heads * k_dim + v_heads * v_dim, dtype=dtype)
@@ -128,22 +160,49 @@ def recurrence(batch, n, parent):
         before = copy.deepcopy((pool, kept))
         parts = qkv.split([heads * k_dim, heads * k_dim, v_heads * v_dim], -1)
         q, k, v = (p.view(1, tokens, -1, d) for p, d in zip(parts, (k_dim, k_dim, v_dim), strict=True))
-        common = dict(
-            A_log=log, a=a, dt_bias=bias, softplus_beta=1.0, softplus_threshold=20.0, q=q, k=k, v=v, b=b,
-            initial_state_source=pool, initial_state_indices=where, cu_seqlens=cu, use_qk_l2norm_in_kernel=True,
-        )  # fmt: skip
+        common = {
+            "A_log": log,
+            "a": a,
+            "dt_bias": bias,
+            "softplus_beta": 1.0,
+            "softplus_threshold": 20.0,
+            "q": q,
+            "k": k,
+            "v": v,
+            "b": b,
+            "initial_state_source": pool,
+            "initial_state_indices": where,
+            "cu_seqlens": cu,
+            "use_qk_l2norm_in_kernel": True,
+        }
         if n > 1:
             out = fused_sigmoid_gating_delta_rule_update(
-                **common, disable_state_update=True, intermediate_states_buffer=kept, intermediate_state_indices=rows,
-                cache_steps=n, retrieve_parent_token=parent,
-            )  # fmt: skip
+                **common,
+                disable_state_update=True,
+                intermediate_states_buffer=kept,
+                intermediate_state_indices=rows,
+                cache_steps=n,
+                retrieve_parent_token=parent,
+            )
             outputs = [out, pool, kept]
         else:
             outputs = [fused_sigmoid_gating_delta_rule_update(**common), pool, kept]
         record(
-            "recurrence", outputs, qkv=qkv, heads=(heads, v_heads, k_dim, v_dim), a=a, b=b, log=log, bias=bias,
-            before=before, where=where, rows=rows, cu=cu, parent=parent, verify=n > 1,
-        )  # fmt: skip
+            "recurrence",
+            outputs,
+            qkv=qkv,
+            heads=(heads, v_heads, k_dim, v_dim),
+            a=a,
+            b=b,
+            log=log,
+            bias=bias,
+            before=before,
+            where=where,
+            rows=rows,
+            cu=cu,
+            parent=parent,
+            verify=n > 1,
+        )
 
 
 def elementwise():
@@ -159,7 +218,11 @@ def elementwise():
         for ratio in (1, 2, 4):
             qkvz, ba = torch.randn(tokens, 2 * 2 * 16 + 2 * 2 * ratio * 16), torch.randn(tokens, 4 * ratio)
             shape = (2, 2 * ratio, 16, 16)
-            record("split", list(fused_qkvzba_split_reshape_cat_contiguous(qkvz, ba, *shape)), args=(qkvz, ba, *shape))
+            record(
+                "split",
+                list(fused_qkvzba_split_reshape_cat_contiguous(qkvz, ba, *shape)),
+                args=(qkvz, ba, *shape),
+            )
 
 
 def locations():
@@ -196,14 +259,18 @@ def accepted(batch):
     record("bonus", [bonus], args=(tokens, lens))
     index = torch.where(torch.arange(4) < lens.unsqueeze(1), randint(batch * 4, batch, 4), -1)
     slots, packed = randint(900, batch * 4), torch.full((batch * 4,), -7)
-    eagle.fill_accept_out_cache_loc[(batch * 4,)](index.flatten(), slots, packed, triton.next_power_of_2(batch * 4))
+    eagle.fill_accept_out_cache_loc[(batch * 4,)](
+        index.flatten(), slots, packed, triton.next_power_of_2(batch * 4)
+    )
     record("accepted_slots", [packed], args=(index.flatten(), slots))
     lengths = randint(6, batch)
     starts = lengths.cumsum(0) - lengths
     ids, new = randint(99, int(lengths.sum()) + 3), randint(99, batch)
     for select in (None, starts + (lengths - 1).clamp(min=0) // 2):
         rotated = ids.clone()
-        multi_layer_eagle.rotate_input_ids_kernel[(batch,)](rotated, starts, lengths, new, select, BLOCK_SIZE=8)
+        multi_layer_eagle.rotate_input_ids_kernel[(batch,)](
+            rotated, starts, lengths, new, select, BLOCK_SIZE=8
+        )
         record("rotate", [rotated], args=(ids, starts, lengths, new, select))
 
 
@@ -214,18 +281,44 @@ def states(batch):
         out = scatter.fused_commit_track_indices(index.to(torch.int32), lens, before, 6, 64)
         record("commit_track", list(out), args=(index, lens, before, 6, 64))
     target = torch.randperm(9)[:batch].to(torch.int32)
-    step, row = randint(5, batch, dtype=torch.int32) - 1, torch.randperm(batch + 2)[:batch].to(torch.int32) - 1
+    step, row = (
+        randint(5, batch, dtype=torch.int32) - 1,
+        torch.randperm(batch + 2)[:batch].to(torch.int32) - 1,
+    )
     checked = row
     conv_src, conv = torch.randn(2, batch, 4, 6, 3), torch.randn(2, 9, 6, 3)
     before, row = conv.clone(), row.clamp(min=0)  # this kernel checks no lower bound of the row
     scatter._fused_conv_window_scatter_with_mask_kernel[(batch, 2, 1)](
-        conv_src, conv, target, step, row, 18, 3, *conv_src.stride(), *conv.stride()[:2], batch, 4, 9, BLOCK_SIZE=32
+        conv_src,
+        conv,
+        target,
+        step,
+        row,
+        18,
+        3,
+        *conv_src.stride(),
+        *conv.stride()[:2],
+        batch,
+        4,
+        9,
+        BLOCK_SIZE=32,
     )
     record("conv_scatter", [conv], args=(before, conv_src, target, step, row))
     flat_src, flat = torch.randn(2, batch, 4, 10), torch.randn(2, 9, 10)
     before = flat.clone()
     scatter._fused_mamba_state_scatter_with_mask_kernel[(batch, 2, 1)](
-        flat_src, flat, target, step, checked, 10, *flat_src.stride()[:3], *flat.stride()[:2], batch, 4, 9, BLOCK_SIZE=16
+        flat_src,
+        flat,
+        target,
+        step,
+        checked,
+        10,
+        *flat_src.stride()[:3],
+        *flat.stride()[:2],
+        batch,
+        4,
+        9,
+        BLOCK_SIZE=16,
     )
     record("state_scatter", [flat], args=(before, flat_src, target, step, checked))
 

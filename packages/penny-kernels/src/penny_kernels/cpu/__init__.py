@@ -1,6 +1,7 @@
 """The reference CPU operation set: what stock SGLang's CPU path needs of ``sgl_kernel``, in plain PyTorch.
 
-``registry`` names every operation; ``standin_path()`` is the folder that offers them to SGLang as ``sgl_kernel``.
+``registry`` names every operation; ``standin_path()`` is the folder that offers them to SGLang as
+``sgl_kernel``.
 """
 
 from pathlib import Path
@@ -27,7 +28,10 @@ from penny_kernels.cpu.gating import (
     fused_qkvzba_split_reshape_cat_contiguous_cpu,
     fused_sigmoid_mul_cpu,
 )
-from penny_kernels.cpu.gdn_recurrence import chunk_gated_delta_rule_cpu, fused_sigmoid_gating_delta_rule_update_cpu
+from penny_kernels.cpu.gdn_recurrence import (
+    chunk_gated_delta_rule_cpu,
+    fused_sigmoid_gating_delta_rule_update_cpu,
+)
 from penny_kernels.cpu.kv_copy import (
     copy_all_layer_kv_cache_cpu,
     transfer_kv_all_layer_direct_lf_pf,
@@ -49,8 +53,8 @@ from penny_kernels.cpu.norms import (
     gemma_rmsnorm,
     l2norm_cpu,
 )
+from penny_kernels.cpu.operations import missing_operation, registry
 from penny_kernels.cpu.qsa import gather_qsa_compressed_keys
-from penny_kernels.cpu.operations import registry
 
 __all__ = [
     "assign_draft_cache_locs_contiguous_cpu",
@@ -82,6 +86,7 @@ __all__ = [
     "gemma_rmsnorm",
     "get_last_loc",
     "l2norm_cpu",
+    "missing_operation",
     "parents_of",
     "registry",
     "rotate_input_ids_cpu",
@@ -97,8 +102,10 @@ __all__ = [
 
 
 def standin_path() -> Path:
-    """Folder to put first on ``PYTHONPATH`` of a server started for the CPU; it holds the package ``sgl_kernel``.
+    """Folder to put first on ``PYTHONPATH`` of a server started for the CPU; it holds the package
+    ``sgl_kernel``.
 
-    The package refuses to import unless ``SGLANG_USE_CPU_ENGINE=1``, and nothing but this folder makes it importable.
+    The package refuses to import unless ``SGLANG_USE_CPU_ENGINE=1``, and nothing but this folder makes it
+    importable.
     """
     return Path(__file__).parent / "standin"

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 
-def fill_bonus_tokens_cpu(accept_tokens: Tensor, accept_lens: Tensor, bonus_tokens: Tensor, accept_stride: int) -> None:
+def fill_bonus_tokens_cpu(
+    accept_tokens: Tensor, accept_lens: Tensor, bonus_tokens: Tensor, accept_stride: int
+) -> None:
     """Write each request's last accepted token (``accept_lens`` counts it) into ``bonus_tokens`` [requests].
 
     ``accept_tokens`` is flat with ``accept_stride`` entries per request.
@@ -16,7 +18,9 @@ def fill_bonus_tokens_cpu(accept_tokens: Tensor, accept_lens: Tensor, bonus_toke
     bonus_tokens[: last.numel()] = accept_tokens.reshape(-1)[last].to(bonus_tokens.dtype)
 
 
-def fill_accept_out_cache_loc_cpu(accept_index: Tensor, out_cache_loc: Tensor, accept_out_cache_loc: Tensor) -> None:
+def fill_accept_out_cache_loc_cpu(
+    accept_index: Tensor, out_cache_loc: Tensor, accept_out_cache_loc: Tensor
+) -> None:
     """Pack the slots of the accepted rows (``accept_index`` >= 0, in order) at the front of the output."""
     flat = accept_index.reshape(-1)
     slots = out_cache_loc[flat[flat >= 0]]

@@ -48,7 +48,8 @@ def decode_attention_cpu(
         k_buffer, v_buffer: the pool, [slots, kv_heads, dim or v_dim].
         key, value: [requests, kv_heads * dim] or the same by head; None when they are in the pool already.
         loc: [requests], pool slots of the new tokens; ``attn_logits`` is not used.
-        req_to_token: [request slots, tokens], pool slot of each token; ``req_pool_indices``: [requests], its rows.
+        req_to_token: [request slots, tokens], pool slot of each token; ``req_pool_indices``: [requests], its
+            rows.
         seq_lens: [requests], tokens to attend to, the new one included.
 
     Raises:
@@ -115,11 +116,13 @@ def extend_attention_cpu(
 
     Args:
         q_extend: [tokens, heads, dim]; ``o_extend``: [tokens, heads, v_dim], written.
-        k_extend, v_extend: [tokens, kv_heads * dim] or by head; None to read the new tokens from the pool as well.
+        k_extend, v_extend: [tokens, kv_heads * dim] or by head; None to read the new tokens from the pool as
+            well.
         k_buffer, v_buffer, req_to_token, req_pool_indices: as in decode.
         seq_lens: [requests], prefix and new tokens; ``extend_seq_lens``: [requests], new tokens alone.
         extend_start_loc: [requests], each request's first row in ``q_extend``.
-        tree_mask: flat [requests, n, n] bool, which draft token sees which, every request having n new tokens.
+        tree_mask: flat [requests, n, n] bool, which draft token sees which, every request having n new
+            tokens.
         is_causal: False lets all new tokens of a request see each other (DFlash blocks).
 
     Raises:
@@ -204,14 +207,14 @@ def _extend_group(
     real = torch.arange(span) < totals.unsqueeze(1)
     # Padding repeats the request's first token: what the table holds past the end may be anything.
     flat = rows.where(real, rows[:, :1]).view(-1)
-    keys_values = []
+    gathered = []
     for new, pool in sides:
         full = pool.index_select(0, flat)
         if new is not None:
             full.index_copy_(0, at, new.view(-1, *pool.shape[1:]).index_select(0, tokens).to(pool.dtype))
             if not bool(prefix.all()):
                 full[~real.view(-1)] = 0  # that first token may not be in the pool yet
-        keys_values.append(full.view(requests, span, *pool.shape[1:]).transpose(1, 2).to(q_extend.dtype))
+        gathered.append(full.view(requests, span, *pool.shape[1:]).transpose(1, 2).to(q_extend.dtype))
 
     mask: Tensor | None = real.unsqueeze(1)
     plain = is_causal and tree is None and requests == 1 and group.news == group.totals
@@ -227,7 +230,8 @@ def _extend_group(
         q = q.new_zeros(requests, most, *q.shape[1:]).masked_scatter_(is_new[..., None, None], q)
     out = F.scaled_dot_product_attention(
         q.view(requests, most, *q_extend.shape[1:]).transpose(1, 2),
-        *keys_values,
+        gathered[0],
+        gathered[1],
         None if mask is None else mask.unsqueeze(1),
         scale=sm_scale,
         is_causal=plain,

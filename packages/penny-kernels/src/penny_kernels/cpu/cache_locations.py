@@ -1,7 +1,8 @@
 """Index bookkeeping of the token table: which pool slot holds which token of which request.
 
-Twins of the Triton kernels in ``kernels/ops/speculative/cache_locs.py`` and ``srt/mem_cache/allocation.py``. The table
-is ``req_to_token`` [request slots, tokens]; ``pool_len``, its width, is passed by stock and not needed here.
+Twins of the Triton kernels in ``kernels/ops/speculative/cache_locs.py`` and ``srt/mem_cache/allocation.py``.
+The table is ``req_to_token`` [request slots, tokens]; ``pool_len``, its width, is passed by stock and not
+needed here.
 """
 
 import torch
@@ -57,9 +58,9 @@ def build_draft_decode_metadata_cpu(
     """One token table row for each of a request's ``topk`` draft branches.
 
     Returns:
-        [requests * topk, longest + num_steps], dtype of the table: branch j of a request has the request's tokens and
-        then its own ``num_steps`` draft slots, which lie in the table at ``seq_len + j * num_steps``. It is as wide as
-        it needs to be and not ``pool_len``; readers take the width from it.
+        [requests * topk, longest + num_steps], dtype of the table: branch j of a request has the request's
+        tokens and then its own ``num_steps`` draft slots, which lie in the table at ``seq_len + j *
+        num_steps``. It is as wide as it needs to be and not ``pool_len``; readers take the width from it.
     """
     longest = int(seq_lens.max())
     rows = req_to_token[req_pool_indices, :longest].repeat_interleave(topk, 0)

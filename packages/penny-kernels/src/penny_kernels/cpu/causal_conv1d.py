@@ -1,7 +1,8 @@
 """The short depthwise causal convolution in front of a gated delta net, with its sliding state.
 
-Every form multiplies first and then adds the taps oldest first, each rounded to float32, so decode, verification and a
-prefill cut anywhere give the same floats. The state of a sequence is its last ``width - 1`` inputs, oldest first.
+Every form multiplies first and then adds the taps oldest first, each rounded to float32, so decode,
+verification and a prefill cut anywhere give the same floats. The state of a sequence is its last ``width -
+1`` inputs, oldest first.
 """
 
 import torch
@@ -97,10 +98,11 @@ def causal_conv1d_update_cpu(
         conv_state_indices: [sequences]; a negative slot reads as zeros and is not written.
         intermediate_conv_window: [rows, steps, dim, width - 1]; receives the state after each draft token at
             ``[intermediate_state_indices[i], step]``.
-        retrieve_next_token, retrieve_next_sibling: [sequences, steps], first child and next sibling of each draft
-            token or -1. Given, each token is convolved with its ancestors instead of the tokens before it.
-        retrieve_parent_token: [sequences, steps]; WRITTEN with each token's parent (0 for the root): the recurrent
-            verification of the same layer reads it.
+        retrieve_next_token, retrieve_next_sibling: [sequences, steps], first child and next sibling of each
+            draft token or -1. Given, each token is convolved with its ancestors instead of the tokens before
+            it.
+        retrieve_parent_token: [sequences, steps]; WRITTEN with each token's parent (0 for the root): the
+            recurrent verification of the same layer reads it.
 
     Returns:
         As ``x`` in shape and dtype.

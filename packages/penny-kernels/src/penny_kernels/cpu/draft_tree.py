@@ -48,22 +48,23 @@ def build_tree_kernel_efficient_cpu(
     """Fill mask, positions and links of the trees that the drafter's selected candidates form.
 
     Args:
-        parent_list: [sequences, candidates], the flat candidate that each group of ``topk`` candidates grew from.
+        parent_list: [sequences, candidates], the flat candidate that each group of ``topk`` candidates grew
+            from.
         selected_index: [sequences, n - 1], the flat candidates kept, ascending.
         verified_seq_len: [sequences], tokens before the tree.
-        tree_mask: flat bool or integer, written: mode 0 (FULL_MASK) rows of ``verified_seq_len + n`` of which only the
-            tree's columns are written; mode 1 (QLEN_ONLY) [sequences, n, n].
+        tree_mask: flat bool or integer, written: mode 0 (FULL_MASK) rows of ``verified_seq_len + n`` of which
+            only the tree's columns are written; mode 1 (QLEN_ONLY) [sequences, n, n].
         positions: [sequences * n], written: prefix length plus depth in the tree.
-        retrieve_index, retrieve_next_token, retrieve_next_sibling: [sequences, n], written; the latter two must come
-            filled with -1.
+        retrieve_index, retrieve_next_token, retrieve_next_sibling: [sequences, n], written; the latter two
+            must come filled with -1.
 
     Raises:
         NotImplementedError: for mode 2 (bit-packed masks).
     """
     if int(tree_mask_mode) not in (0, 1):
         raise NotImplementedError(
-            f"build_tree_kernel_efficient_cpu found tree mask mode {int(tree_mask_mode)}; it writes FULL_MASK (0) and "
-            "QLEN_ONLY (1)."
+            f"build_tree_kernel_efficient_cpu found tree mask mode {int(tree_mask_mode)}; "
+            "it writes FULL_MASK (0) and QLEN_ONLY (1)."
         )
     sequences, n = verified_seq_len.numel(), draft_token_num
     lengths = verified_seq_len.to(torch.int64)
@@ -79,7 +80,9 @@ def build_tree_kernel_efficient_cpu(
     retrieve_index.copy_((torch.arange(sequences) * n).unsqueeze(1) + node)
     child = parent.unsqueeze(1) == node.unsqueeze(1)
     _write_first(retrieve_next_token, child)
-    sibling = (parent.unsqueeze(1) == parent.unsqueeze(2)) & (node > node.unsqueeze(1)) & (parent >= 0).unsqueeze(1)
+    sibling = (
+        (parent.unsqueeze(1) == parent.unsqueeze(2)) & (node > node.unsqueeze(1)) & (parent >= 0).unsqueeze(1)
+    )
     _write_first(retrieve_next_sibling, sibling)
 
     mask = torch.zeros(sequences, n, n, dtype=torch.bool)
@@ -122,7 +125,8 @@ def verify_tree_greedy_cpu(
         predicts: [sequences * n], written at the accepted rows with the target's tokens.
         accept_index: [sequences, steps], written from the front with the accepted rows; the rest is left.
         accept_token_num: [sequences], written: accepted draft tokens, without the root.
-        candidates: [sequences, n] draft tokens; ``target_predict``: [sequences, n], the target's greedy choice.
+        candidates: [sequences, n] draft tokens; ``target_predict``: [sequences, n], the target's greedy
+            choice.
         retrive_index, retrive_next_token, retrive_next_sibling: [sequences, n], the tree.
     """
     sequences = candidates.shape[0]

@@ -1,8 +1,8 @@
 """Gates and the splitting of fused projections.
 
 ``torch.exp`` and ``torch.log1p`` give an element the same bits wherever it lies in a tensor; ``sigmoid`` and
-``softplus`` do not (their vector loops end in scalar code). The gates of the recurrence use only the former, so that
-they do not depend on how tokens are batched.
+``softplus`` do not (their vector loops end in scalar code). The gates of the recurrence use only the former,
+so that they do not depend on how tokens are batched.
 """
 
 import torch
@@ -19,21 +19,37 @@ def fused_sigmoid_mul_cpu(x: Tensor, gate: Tensor) -> Tensor:
     return x.mul_(gate.reshape(x.shape).float().sigmoid())
 
 
-def fused_gdn_gating_cpu(A_log: Tensor, a: Tensor, b: Tensor, dt_bias: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
-    """Decay and write strength of each token and value head.
+def gdn_gates(
+    A_log: Tensor,  # noqa: N803
+    a: Tensor,
+    b: Tensor,
+    dt_bias: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Log decay and write strength of each token and value head.
 
     Args:
         A_log, dt_bias: [heads]; ``a``, ``b``: [tokens, heads].
 
     Returns:
-        (g, beta), each [1, tokens, heads] float32: ``g = -exp(A_log) * softplus(a + dt_bias)``,
+        (g, beta), each [tokens, heads] float32: ``g = -exp(A_log) * softplus(a + dt_bias)``,
         ``beta = sigmoid(b)``.
     """
     x = a.float() + dt_bias
     # Beyond 20 softplus(x) is x in float32; exp(x) overflows at 88, which minimum puts right.
     softplus = x.exp().log1p_().minimum(x.clamp_(min=21.0))
     beta = b.float().neg().exp_().add_(1.0).reciprocal_()
-    return softplus.mul_(A_log.float().exp()).neg_().unsqueeze(0), beta.unsqueeze(0)
+    return softplus.mul_(A_log.float().exp()).neg_(), beta
+
+
+def fused_gdn_gating_cpu(
+    A_log: Tensor,  # noqa: N803
+    a: Tensor,
+    b: Tensor,
+    dt_bias: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """``gdn_gates`` as stock takes it, both [1, tokens, heads]."""
+    g, beta = gdn_gates(A_log, a, b, dt_bias)
+    return g.unsqueeze(0), beta.unsqueeze(0)
 
 
 def fused_qkvzba_split_reshape_cat_contiguous_cpu(

@@ -6,9 +6,10 @@ Per value head, with state S [V, K], decay d and write strength beta (arXiv 2412
     o = scale * (S q * d + (k . q) * u)
     S = d * S + u k^T
 
-which is the update followed by the reading ``o = scale * S q``, with both products of the old state in one pass over
-it. Prefill, decode and verification run the same four operations per step on the same shapes, so a prefix cut
-anywhere, and a sequence run alone or in a batch, give the same floats (seen for head dims from 32 on).
+which is the update followed by the reading ``o = scale * S q``, with both products of the old state in one
+pass over it. Prefill, decode and verification run the same four operations per step on the same shapes, so a
+prefix cut anywhere, and a sequence run alone or in a batch, give the same floats (tested for head dims that
+are multiples of 32).
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from penny_kernels.cpu.gating import fused_gdn_gating_cpu
+from penny_kernels.cpu.gating import gdn_gates
 from penny_kernels.cpu.ragged import time_major
 from penny_kernels.cpu.state_slots import copy_all, load_slots, store_slots
 
@@ -44,25 +45,25 @@ def _recur(
     """Advance ``state`` [sequences, HV, V, K] float32 in place over tokens in time-major order.
 
     Args:
-        q, k: [tokens, H, K]; ``v``: [tokens, HV, V]; ``g``, ``beta``: [tokens, HV] float32.
+        q, k: [1, tokens, H, K]; ``v``: [1, tokens, HV, V]; ``g``, ``beta``: tokens * HV values, float32.
         active: how many of the sequences each step advances.
         before, after: called at each step with its number and the states that it advances.
 
     Returns:
-        [tokens, HV, V] float32.
+        [1, tokens, HV, V] float32.
     """
-    tokens, k_heads, k_dim = k.shape
-    v_heads, v_dim = v.shape[1:]
+    _, tokens, k_heads, k_dim = k.shape
+    v_heads, v_dim = v.shape[2:]
     per_head = (tokens, k_heads, v_heads // k_heads, 1)
     rows = v_heads // k_heads * v_dim
 
-    kq = torch.stack((k, q), 2).float()
+    kq = torch.stack((k, q), 3).view(tokens, k_heads, 2, k_dim).float()
     if l2norm:
         kq *= (kq * kq).sum(-1, keepdim=True).add_(_L2_EPS).rsqrt_()
     dot = (kq[:, :, 0] * kq[:, :, 1]).sum(-1).view(tokens, k_heads, 1, 1)
     kq = kq.view(tokens * k_heads, 2, k_dim)
     decay = g.exp().view(per_head)
-    beta = beta.view(per_head)
+    beta = beta.reshape(per_head)
     write_decay = decay * beta
     new = v.view(tokens, k_heads, -1, v_dim) * beta
     read = new.new_empty(tokens * k_heads, 2, rows)
@@ -87,7 +88,7 @@ def _recur(
         strict=True,
     )
     live = state.shape[0]
-    for step, (n, kq_t, k_t, decay_t, new_t, write_decay_t, read_t, read_k_t, u_t, u_column) in enumerate(steps):
+    for step, (n, kq_t, k_t, decay_t, new_t, write_t, read_t, read_k_t, u_t, u_column) in enumerate(steps):
         if n != live:
             live = n
             state, by_v_head = state[:n], by_v_head[: n * v_heads]
@@ -95,7 +96,7 @@ def _recur(
         if before is not None:
             before(step, state)
         torch.bmm(kq_t, transposed, out=read_t)
-        torch.addcmul(new_t, write_decay_t, read_k_t, value=-1, out=u_t)
+        torch.addcmul(new_t, write_t, read_k_t, value=-1, out=u_t)
         by_v_head.mul_(decay_t)
         by_k_head.addcmul_(u_column, k_t)
         if after is not None:
@@ -112,7 +113,8 @@ def _load(pool: Tensor, slots: list[int], private: bool) -> tuple[Tensor, bool]:
     states, own = load_slots(pool, slots)
     if states.dtype == torch.float32 and states.is_contiguous() and not (own and private):
         return states, own
-    return torch.empty_like(states, dtype=torch.float32, memory_format=torch.contiguous_format).copy_(states), False
+    copy = torch.empty_like(states, dtype=torch.float32, memory_format=torch.contiguous_format)
+    return copy.copy_(states), False
 
 
 def chunk_gated_delta_rule_cpu(
@@ -147,7 +149,9 @@ def chunk_gated_delta_rule_cpu(
         ValueError: for ``head_first=True``.
     """
     if head_first:
-        raise ValueError("chunk_gated_delta_rule_cpu found head_first=True and expects [1, tokens, heads, dim].")
+        raise ValueError(
+            "chunk_gated_delta_rule_cpu found head_first=True; it takes [1, tokens, heads, dim]."
+        )
     bounds = cu_seqlens.tolist()
     plan = time_major(bounds)
     slots = initial_state_indices.tolist()
@@ -160,12 +164,12 @@ def chunk_gated_delta_rule_cpu(
         if step % CHUNK == 0:
             h[0, [row + step // CHUNK for row in first[: state.shape[0]]]] = state.to(h.dtype)
 
-    inputs = [x[0] if plan.tokens is None else x[0, plan.tokens] for x in (q, k, v, g, beta)]
     state, in_place = _load(initial_state, slots, private=False)
-    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before=keep)  # type: ignore[misc]
+    inputs = plan.arrange(q), plan.arrange(k), plan.arrange(v), plan.arrange(g), plan.arrange(beta)
+    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before=keep)
     if not in_place:
         store_slots(initial_state, slots, state)
-    return plan.restore(out.to(q.dtype)).unsqueeze(0), None, h
+    return plan.restore(out.to(q.dtype)), None, h
 
 
 def fused_sigmoid_gating_delta_rule_update_cpu(
@@ -198,9 +202,10 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
         q, k, v, initial_state_source, initial_state_indices, cu_seqlens: as in the chunk form.
         disable_state_update: leave the pool as it is (verification).
         intermediate_states_buffer: [rows, steps, HV, V, K]; receives the state after each draft token at
-            ``[intermediate_state_indices[i], step]``; a negative row is skipped. ``cache_steps`` is not needed.
-        retrieve_parent_token: [sequences, steps]; a draft token after the first starts from its parent's state, read
-            back from the buffer (a tree). None: each token follows the one before it (a chain).
+            ``[intermediate_state_indices[i], step]``; a negative row is skipped. ``cache_steps`` is not
+            needed.
+        retrieve_parent_token: [sequences, steps]; a draft token after the first starts from its parent's
+            state, read back from the buffer (a tree). None: each token follows the one before it (a chain).
 
     Returns:
         [1, tokens, HV, V] in the dtype of ``q``.
@@ -210,18 +215,18 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
     """
     if is_kda or softplus_beta != 1.0 or softplus_threshold != 20.0:
         raise NotImplementedError(
-            "fused_sigmoid_gating_delta_rule_update_cpu serves gated delta nets with softplus beta 1 and threshold 20; "
-            f"found is_kda={is_kda}, beta {softplus_beta}, threshold {softplus_threshold}."
+            "fused_sigmoid_gating_delta_rule_update_cpu serves gated delta nets with softplus beta 1 and "
+            f"threshold 20; found is_kda={is_kda}, beta {softplus_beta}, threshold {softplus_threshold}."
         )
     tokens, sequences = q.shape[1], cu_seqlens.shape[0] - 1
     slots = initial_state_indices[:sequences].tolist()
-    g, beta = fused_gdn_gating_cpu(A_log, a.view(tokens, -1), b.view(tokens, -1), dt_bias)
+    g, beta = gdn_gates(A_log, a, b, dt_bias)
     if intermediate_states_buffer is None and tokens == sequences:
         state, in_place = _load(initial_state_source, slots, disable_state_update)
-        out = _recur(q[0], k[0], v[0], g[0], beta[0], state, [sequences], use_qk_l2norm_in_kernel)
+        out = _recur(q, k, v, g, beta, state, [sequences], use_qk_l2norm_in_kernel)
         if not (in_place or disable_state_update):
             store_slots(initial_state_source, slots, state)
-        return out.to(q.dtype).unsqueeze(0)
+        return out.to(q.dtype)
 
     plan = time_major(cu_seqlens.tolist())
     slots = [slots[i] for i in plan.order]
@@ -233,12 +238,13 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             intermediate_state_indices[plan.order].tolist(),
             None if retrieve_parent_token is None else retrieve_parent_token[plan.order].tolist(),
         )
-    inputs = [x[0] if plan.tokens is None else x[0, plan.tokens] for x in (q, k, v, g, beta)]
     state, in_place = _load(initial_state_source, slots, disable_state_update)
-    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before, after)  # type: ignore[misc]
+    gates = plan.arrange(g.view(1, tokens, -1)), plan.arrange(beta.view(1, tokens, -1))
+    inputs = plan.arrange(q), plan.arrange(k), plan.arrange(v), *gates
+    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before, after)
     if not (in_place or disable_state_update):
         store_slots(initial_state_source, slots, state)
-    return plan.restore(out.to(q.dtype)).unsqueeze(0)
+    return plan.restore(out.to(q.dtype))
 
 
 def _draft_hooks(
@@ -252,7 +258,8 @@ def _draft_hooks(
 
     def restore(step: int, state: Tensor) -> None:
         if step and parents is not None:
-            kept = [buffer[row, of[step]] if row >= 0 else None for row, of in zip(rows, parents, strict=True)]
+            origins = zip(rows, parents, strict=True)
+            kept = [buffer[row, parent[step]] if row >= 0 else None for row, parent in origins]
             copy_all(list(state), kept[: state.shape[0]])
 
     return None if parents is None else restore, keep

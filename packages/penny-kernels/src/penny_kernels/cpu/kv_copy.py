@@ -25,7 +25,11 @@ def copy_all_layer_kv_cache_cpu(data_ptrs: Tensor, strides: Tensor, tgt_loc: Ten
 
 
 def transfer_kv_direct(
-    src_layers: list[Tensor], dst_layers: list[Tensor], src_indices: Tensor, dst_indices: Tensor, page_size: int
+    src_layers: list[Tensor],
+    dst_layers: list[Tensor],
+    src_indices: Tensor,
+    dst_indices: Tensor,
+    page_size: int,
 ) -> None:
     """Copy token rows layer by layer, both sides [tokens, ...] (layout ``layer_first``)."""
     for src, dst in zip(src_layers, dst_layers, strict=True):

@@ -72,7 +72,8 @@ def fused_mamba_state_scatter_with_mask(
     step_indices_raw: Tensor,
     src_indices_raw: Tensor | None = None,
 ) -> None:
-    """``dst[:, dst_indices[i]] = src[:, src_indices[i], steps[i]]`` for every request whose indices are in range.
+    """``dst[:, dst_indices[i]] = src[:, src_indices[i], steps[i]]`` for every request whose indices are in
+    range.
 
     Args:
         dst: [layers, slots, ...]; ``src``: [layers, rows, steps, ...].
@@ -95,7 +96,9 @@ def fused_conv_window_scatter_with_mask(
     step_indices_raw: Tensor,
     src_indices_raw: Tensor | None = None,
 ) -> None:
-    """The same for convolution windows [layers, rows, steps, dim, width - 1], which may be an overlapping view."""
+    """The same for convolution windows [layers, rows, steps, dim, width - 1], which may be an overlapping
+    view.
+    """
     if dst.numel():
         fused_mamba_state_scatter_with_mask(dst, src, dst_indices_raw, step_indices_raw, src_indices_raw)
 
@@ -114,10 +117,14 @@ def scatter_mamba_states_after_mtp_verify(
     for dst, src in pairs:
         if not dst.numel():
             continue
-        fused_mamba_state_scatter_with_mask(dst, src, state_indices_tensor, last_correct_step_indices, src_indices_raw)
+        fused_mamba_state_scatter_with_mask(
+            dst, src, state_indices_tensor, last_correct_step_indices, src_indices_raw
+        )
         if mamba_track_indices is not None:
             assert mamba_steps_to_track is not None
-            fused_mamba_state_scatter_with_mask(dst, src, mamba_track_indices, mamba_steps_to_track, src_indices_raw)
+            fused_mamba_state_scatter_with_mask(
+                dst, src, mamba_track_indices, mamba_steps_to_track, src_indices_raw
+            )
 
 
 def fused_commit_track_indices(
@@ -131,7 +138,8 @@ def fused_commit_track_indices(
 
     Args:
         accept_index: [requests, depth], accepted rows of the flat batch of ``requests * draft_token_num``.
-        accept_lens: [requests], accepted rows, the bonus included; ``seq_lens``: [requests] before verification.
+        accept_lens: [requests], accepted rows, the bonus included; ``seq_lens``: [requests] before
+            verification.
 
     Returns:
         (step of the last accepted token [requests], step at which the length crosses a multiple of

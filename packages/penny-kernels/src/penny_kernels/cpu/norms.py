@@ -1,6 +1,5 @@
 """RMS normalisations of the two model families: gemma form (1 + w), gated form, and L2."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -83,5 +82,5 @@ def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) ->
 def l2norm_cpu(x: Tensor, eps: float) -> Tensor:
     """``x / sqrt(sum(x^2) + eps)`` over the last dimension, in the dtype of ``x``; float32 inside."""
     wide = x.float()
-    scale = torch.linalg.vecdot(wide, wide).add_(eps).rsqrt_().unsqueeze(-1)
+    scale = wide.square().sum(-1, keepdim=True).add_(eps).rsqrt_()
     return (wide * scale).to(x.dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from penny_kernels.cpu.accepted_tokens import (
     fill_accept_out_cache_loc_cpu,
@@ -23,7 +23,10 @@ from penny_kernels.cpu.gating import (
     fused_qkvzba_split_reshape_cat_contiguous_cpu,
     fused_sigmoid_mul_cpu,
 )
-from penny_kernels.cpu.gdn_recurrence import chunk_gated_delta_rule_cpu, fused_sigmoid_gating_delta_rule_update_cpu
+from penny_kernels.cpu.gdn_recurrence import (
+    chunk_gated_delta_rule_cpu,
+    fused_sigmoid_gating_delta_rule_update_cpu,
+)
 from penny_kernels.cpu.kv_copy import (
     copy_all_layer_kv_cache_cpu,
     transfer_kv_all_layer_direct_lf_pf,
@@ -71,10 +74,36 @@ registry: Mapping[Place, Operations] = MappingProxyType(
             rotate_input_ids_cpu,
             verify_tree_greedy_cpu,
         ),
-        "sgl_kernel.mamba": _named(causal_conv1d_fn_cpu, causal_conv1d_update_cpu, chunk_gated_delta_rule_cpu),
+        "sgl_kernel.mamba": _named(
+            causal_conv1d_fn_cpu, causal_conv1d_update_cpu, chunk_gated_delta_rule_cpu
+        ),
         "sgl_kernel.kvcacheio": _named(
             transfer_kv_all_layer_direct_lf_pf, transfer_kv_direct, transfer_kv_per_layer_direct_pf_lf
         ),
     }
 )
-"""Every operation by the module (or operation namespace) that stock SGLang takes it from, and by its name there."""
+"""Every operation by the module (or operation namespace) that stock SGLang takes it from, and by its name
+there.
+"""
+
+
+def missing_operation(module: str, name: str) -> Callable[..., NoReturn]:
+    """What the stand-in hands out for a name that it lacks: stock imports many that it never calls here.
+
+    Returns:
+        A callable that raises NotImplementedError, naming the operation, when it is called.
+
+    Raises:
+        AttributeError: for names that start with an underscore, which are probes of the module itself.
+    """
+    if name.startswith("_"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    def missing(*args: object, **kwargs: object) -> NoReturn:
+        raise NotImplementedError(
+            f"{module}.{name} is not in Penny's CPU operation set, which serves qwen3_5 and qwen4_exp. "
+            "Use a GPU profile for what needs it."
+        )
+
+    missing.__name__ = missing.__qualname__ = name
+    return missing

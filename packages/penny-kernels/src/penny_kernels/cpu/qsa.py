@@ -17,7 +17,8 @@ def gather_qsa_compressed_keys(
     """Every sequence's complete compressed keys, packed in sequence order (twin of ``qsa/kernel.py``).
 
     Args:
-        compressed: [compressed slots, heads, dim]; block b of a sequence is at its token ``b * ratio``'s slot // ratio.
+        compressed: [compressed slots, heads, dim]; block b of a sequence is at its token ``b * ratio``'s slot
+            // ratio.
         token_slot_table: [sequences, tokens]; ``cu_blocks``: [sequences + 1].
 
     Returns:

@@ -34,9 +34,13 @@ class TimeMajor:
     active: list[int]
     tokens: Tensor | None
 
+    def arrange(self, x: Tensor) -> Tensor:
+        """``x`` [1, tokens, ...] in the new order."""
+        return x if self.tokens is None else x.index_select(1, self.tokens)
+
     def restore(self, x: Tensor) -> Tensor:
-        """``x`` [tokens, ...] of the new order, back in the old one."""
-        return x if self.tokens is None else torch.empty_like(x).index_copy_(0, self.tokens, x)
+        """``x`` [1, tokens, ...] of the new order, back in the old one."""
+        return x if self.tokens is None else torch.empty_like(x).index_copy_(1, self.tokens, x)
 
 
 def time_major(cu_seqlens: list[int]) -> TimeMajor:

@@ -7,8 +7,8 @@ from torch import Tensor
 def load_slots(pool: Tensor, slots: list[int]) -> tuple[Tensor, bool]:
     """States [len(slots), ...] of ``pool`` [pool slots, ...], and whether they are the pool's own memory.
 
-    Slots that follow one another are handed out as a view, so that what is written there needs no ``store_slots``;
-    others are copied. A negative slot reads as zeros.
+    Slots that follow one another are handed out as a view, so that what is written there needs no
+    ``store_slots``; others are copied. A negative slot reads as zeros.
     """
     first = slots[0]
     if first >= 0 and slots == list(range(first, first + len(slots))):

@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from typing import NoReturn
 
-from penny_kernels.cpu import registry
-from sgl_kernel import refuse
+from penny_kernels.cpu import missing_operation, registry
 
 globals().update(registry["sgl_kernel.mamba"])
 
 
 def __getattr__(name: str) -> Callable[..., NoReturn]:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return refuse(f"{__name__}.{name}")
+    return missing_operation(__name__, name)
