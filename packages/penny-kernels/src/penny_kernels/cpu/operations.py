@@ -33,6 +33,7 @@ from penny_kernels.cpu.kv_copy import (
     transfer_kv_direct,
     transfer_kv_per_layer_direct_pf_lf,
 )
+from penny_kernels.cpu.murmur_hash import murmur_hash32_cpu
 from penny_kernels.cpu.norms import (
     fused_qk_gemma_rmsnorm_cpu,
     fused_qk_gemma_rmsnorm_with_gate_cpu,
@@ -61,6 +62,7 @@ registry: Mapping[Place, Operations] = MappingProxyType(
             fused_sigmoid_gating_delta_rule_update_cpu,
             fused_sigmoid_mul_cpu,
             l2norm_cpu,
+            murmur_hash32_cpu,
         ),
         "sgl_kernel": _named(
             assign_draft_cache_locs_contiguous_cpu,

@@ -17,6 +17,7 @@ from penny_kernels import __version__ as __version__
 from penny_kernels.cpu import missing_operation, registry
 
 for _name, _operation in registry["torch.ops.sgl_kernel"].items():
+    _operation.default = _operation  # type: ignore[attr-defined]  # stock names some operations' only overload
     setattr(torch.ops.sgl_kernel, _name, _operation)
 globals().update(registry["sgl_kernel"])
 
