@@ -51,7 +51,8 @@ class Server:
 def start(run_root: Path, *options: str, profile: str = "tiny-27b") -> Server:
     """Starts ``penny serve`` and waits for its ready line; raises AssertionError with its output otherwise."""
     port = free_port()
-    command = [sys.executable, "-m", "penny_server.cli", "serve", profile, "--port", str(port), "--json"]
+    penny = Path(sys.executable).with_name("penny")
+    command = [str(penny), "serve", profile, "--port", str(port), "--json"]
     command += ["--log-dir", str(run_root), *options]
     output = run_root / "supervisor.jsonl"
     with output.open("w") as file:
@@ -108,4 +109,6 @@ def reference(checkpoint: Path):  # noqa: ANN201
     from transformers import Qwen3_5ForConditionalGeneration
 
     torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
-    return Qwen3_5ForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = Qwen3_5ForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model.generation_config.eos_token_id = None  # every answer goes on to the last token asked for
+    return model

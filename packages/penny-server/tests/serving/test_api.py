@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import jsonschema
@@ -82,6 +83,22 @@ def test_seed_repeats_a_sample_and_another_seed_does_not(server) -> None:
 
     assert sample(1) == sample(1)
     assert len({sample(seed) for seed in range(1, 6)}) == 5
+
+
+def test_seed_goes_with_top_k_top_p_and_min_p_and_with_company(server) -> None:
+    body = {"temperature": 1.5, "seed": 7, "max_tokens": 24, "top_p": 0.95, "ignore_eos": True}
+    body |= {"top_k": 50, "min_p": 0.01}
+    alone = complete(server, **body)["choices"][0]["text"]
+    with ThreadPoolExecutor(6) as pool:
+        others = [{**body, "seed": seed} for seed in (1, 2, 7, 3, 7, 4)]
+        texts = [a["choices"][0]["text"] for a in pool.map(lambda o: complete(server, **o), others)]
+    assert [texts[2], texts[4]] == [alone, alone]
+    assert len(set(texts)) == 5
+
+
+def test_requests_without_a_seed_differ(server) -> None:
+    texts = {complete(server, temperature=1.5, max_tokens=40, ignore_eos=True)["choices"][0]["text"] for _ in range(3)}
+    assert len(texts) == 3
 
 
 @pytest.mark.parametrize("index", range(20))

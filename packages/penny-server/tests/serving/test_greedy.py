@@ -14,7 +14,7 @@ NEW_TOKENS = 64
 def expected(reference, ids: list[int], new_tokens: int = NEW_TOKENS) -> list[int]:
     with torch.inference_mode():
         out = reference.generate(
-            torch.tensor([ids]), max_new_tokens=new_tokens, min_new_tokens=new_tokens, do_sample=False
+            torch.tensor([ids]), max_new_tokens=new_tokens, pad_token_id=0, do_sample=False
         )
     return out[0, len(ids) :].tolist()
 

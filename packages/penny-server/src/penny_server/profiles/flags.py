@@ -96,13 +96,27 @@ def _flags_of(source: str) -> Iterator[Flag]:
                 yield _flag(field.target.id, declared, meta)
 
 
+def _added_by_hand(source: str) -> Iterator[Flag]:
+    """The arguments whose choices SGLang works out at run time: ``add_argument`` calls beside the declarations."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith(".add_argument"):
+            continue
+        option = _constant(node.args[0]) if node.args else None
+        # Those with an action of their own are old spellings of declared arguments.
+        old = any(keyword.arg == "action" for keyword in node.keywords)
+        if isinstance(option, str) and option.startswith("--") and option != "--config" and not old:
+            yield Flag(option[2:].replace("-", "_"), option, "value", "str")
+
+
 @cache
 def catalogue() -> dict[str, Flag]:
     """Every argument of the installed SGLang by name (underscores). Raises PennyError without SGLang."""
     spec = find_spec("sglang")
     places = list(spec.submodule_search_locations or ()) if spec else []
     files = sorted(file for place in places for file in (Path(place) / FIELDS_FOLDER).glob("*.py"))
-    flags = {flag.name: flag for file in files for flag in _flags_of(file.read_text(encoding="utf-8"))}
+    by_hand = [file for place in places if (file := Path(place) / "srt" / "server_args.py").is_file()]
+    flags = {flag.name: flag for file in by_hand for flag in _added_by_hand(file.read_text(encoding="utf-8"))}
+    flags |= {flag.name: flag for file in files for flag in _flags_of(file.read_text(encoding="utf-8"))}
     if not flags:
         raise PennyError(
             f"The arguments of SGLang could not be read: it has no declarations in sglang/{FIELDS_FOLDER}.",

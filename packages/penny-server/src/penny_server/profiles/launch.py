@@ -61,8 +61,15 @@ class Launch:
         return " ".join(words)
 
     def child_env(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the server process, on top of ``base``."""
+        """The whole environment of the server process, on top of ``base``.
+
+        Where ``base`` forbids bytecode files next to the sources, they go to the user's cache instead: the
+        server's three processes import some 4,000 modules each and would compile them at every start.
+        """
         env = {**base, **self.env}
+        if env.pop("PYTHONDONTWRITEBYTECODE", None):
+            cache = Path(base.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            env.setdefault("PYTHONPYCACHEPREFIX", str(cache / "pennyroyal" / "bytecode"))
         if "PYTHONPATH" in self.env and base.get("PYTHONPATH"):
             env["PYTHONPATH"] = f"{self.env['PYTHONPATH']}:{base['PYTHONPATH']}"
         return env

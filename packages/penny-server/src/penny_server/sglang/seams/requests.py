@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from penny_server.sglang.seam import Seam
 HTTP = "sglang.srt.entrypoints.http_server"
 OPENAI = "sglang.srt.entrypoints.openai"
 OTHER_ENVELOPES = ("/v1/messages", "/v1/responses", "/v1/systemone")
+GRAMMAR_ERROR = "sglang.srt.constrained.base_grammar_backend.InvalidGrammarObject.__init__"
+LOCATION = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
 SHOWN_ERRORS = 3
 TOP_LOGPROBS = 20
 """The OpenAI API's own limit on ``top_logprobs``."""
@@ -22,12 +25,20 @@ def field_of(location: Sequence[Any]) -> str:
     The names of union members and validators that pydantic puts in between are left out.
     """
     parts = [str(part) for part in location if str(part) != "body"]
-    return ".".join(p for p in parts if p.replace("_", "").isalnum() and not p[:1].isupper()) or "body"
+    named = [p for p in parts if p.replace("_", "").isalnum() and not p[:1].isupper()]
+    return ".".join(named) if named and not named[0].isdigit() else "body"
+
+
+def _found(error: dict[str, Any]) -> str:
+    """What pydantic found; for text that is no JSON, where and why its parser stopped."""
+    if error["type"] == "json_invalid":
+        return f"{error['ctx']['error']} at character {error['loc'][-1]}"
+    return repr(error.get("input"))
 
 
 def sentence_of(errors: Sequence[dict[str, Any]]) -> str:
     """One line for the first few of pydantic's errors, each with its field and what was found there."""
-    lines = [f"{field_of(e['loc'])}: {e['msg']} (found {e.get('input')!r:.80})" for e in errors[:SHOWN_ERRORS]]
+    lines = [f"{field_of(e['loc'])}: {e['msg']} (found {_found(e):.80})" for e in errors[:SHOWN_ERRORS]]
     more = f"; and {len(errors) - SHOWN_ERRORS} more" if len(errors) > SHOWN_ERRORS else ""
     return "; ".join(lines) + more + "."
 
@@ -48,6 +59,15 @@ def range_error(request: Any) -> str | None:
 
 def _check_ranges(original: Callable[..., str | None], serving: Any, request: Any) -> str | None:
     return range_error(request) or original(serving, request)
+
+
+def plain_grammar_error(message: str) -> str:
+    """A grammar compiler's message without the time and the C++ source location that xgrammar puts in front."""
+    return "the JSON schema or grammar of the request cannot be used: " + LOCATION.sub("", message).strip()
+
+
+def _plain_grammar_error(grammar: Any, error_message: str = "Unknown grammar error") -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (grammar, plain_grammar_error(error_message)), {}
 
 
 def _answer_in_sentences() -> None:
@@ -102,5 +122,16 @@ SEAMS = (
     _ranges("chat-ranges", f"{OPENAI}.serving_chat.OpenAIServingChat._validate_request", "9dbaa567e516aa86"),
     _ranges(
         "completion-ranges", f"{OPENAI}.serving_completions.OpenAIServingCompletion._validate_request", "66767d3f7a77aab3"
+    ),
+    Seam(
+        "requests.grammar-message",
+        "requests",
+        GRAMMAR_ERROR,
+        "485323961e3e8044",
+        "says of a schema or grammar that cannot be compiled what is wrong with it",
+        "before",
+        _plain_grammar_error,
+        lambda: hooked(GRAMMAR_ERROR),
+        ("scheduler",),
     ),
 )
