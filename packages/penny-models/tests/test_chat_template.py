@@ -147,7 +147,8 @@ def test_tool_calls_and_results(render: Any) -> None:
         "<|im_start|>user\nOslo and Rome?<|im_end|>\n"
         "<|im_start|>assistant\n<think>\ntwo calls\n</think>\n\nI look.\n\n"
         "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
-        '<parameter=days>\n2\n</parameter>\n<parameter=units>\n["C", "°"]\n</parameter>\n</function>\n</tool_call>\n'
+        '<parameter=days>\n2\n</parameter>\n<parameter=units>\n["C", "°"]\n</parameter>\n'
+        "</function>\n</tool_call>\n"
         "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>"
         "<|im_end|>\n"
         "<|im_start|>user\n<tool_response>\nsnow\n</tool_response>\n"
@@ -165,7 +166,12 @@ def test_a_call_without_text_or_arguments(render: Any) -> None:
 
 
 def test_content_in_parts(render: Any) -> None:
-    parts = [{"type": "text", "text": "What is "}, {"type": "image"}, {"type": "video"}, {"type": "text", "text": "?"}]
+    parts = [
+        {"type": "text", "text": "What is "},
+        {"type": "image"},
+        {"type": "video"},
+        {"type": "text", "text": "?"},
+    ]
     assert render([user(parts)]) == (
         "<|im_start|>user\nWhat is <|vision_start|><|image_pad|><|vision_end|>"
         "<|vision_start|><|video_pad|><|vision_end|>?<|im_end|>\n"

@@ -14,10 +14,36 @@ from transformers import AutoTokenizer
 from penny_models import tiny
 
 # In the order of the family, whose ids are the last ones of the vocabulary.
-CONTROL = """<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|>
-<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>""".split()
-MARKERS = """<tool_call> </tool_call> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|>
-<|file_sep|> <tool_response> </tool_response> <think> </think>""".split()
+CONTROL = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|object_ref_start|>",
+    "<|object_ref_end|>",
+    "<|box_start|>",
+    "<|box_end|>",
+    "<|quad_start|>",
+    "<|quad_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|vision_pad|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+MARKERS = [
+    "<tool_call>",
+    "</tool_call>",
+    "<|fim_prefix|>",
+    "<|fim_middle|>",
+    "<|fim_suffix|>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +127,7 @@ def test_control_tokens_are_skipped_and_markers_stay(loaded: Any) -> None:
     [
         ("year 2026", ["year", " ", "2", "0", "2", "6"]),
         ("x1y22", ["x", "1", "y", "2", "2"]),
-        ("١٢ ½", ["١", "٢", " ", "½"]),
+        ("\u0661\u0662 ½", ["\u0661", "\u0662", " ", "½"]),
         ("I'm don't we'LL", ["I", "'m", " don", "'t", " we", "'LL"]),
         ("self.name_of(x)", ["self", ".name", "_of", "(x", ")"]),
         ("a  b", ["a", " ", " b"]),

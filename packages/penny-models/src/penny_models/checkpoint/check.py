@@ -136,4 +136,6 @@ def check_checkpoint(path: str | Path) -> CheckpointReport:
     try:
         return _inspect(folder)
     except OSError as error:
-        raise CheckpointError(f"{folder} cannot be read ({error}); check its files and permissions.") from error
+        raise CheckpointError(
+            f"{folder} cannot be read ({error}); check its files and permissions."
+        ) from error

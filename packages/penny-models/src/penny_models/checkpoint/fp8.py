@@ -24,7 +24,8 @@ def weight_block(config: dict[str, Any], where: Path) -> tuple[int, int] | None:
     if method != "fp8" or len(sizes) != 2 or sizes != block:
         raise CheckpointError(
             f"quantization_config in {where} has quant_method {method!r} and weight_block_size {block!r}; "
-            "only fp8 with two block sizes above zero can be checked, so use the unquantised or the FP8 checkpoint."
+            "only fp8 with two block sizes above zero can be checked, so use the unquantised or the FP8 "
+            "checkpoint."
         )
     return sizes[0], sizes[1]
 

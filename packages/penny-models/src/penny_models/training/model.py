@@ -33,7 +33,7 @@ class Outputs:
     mtp2: Tensor
 
 
-class _StepCache:
+class StepCache:
     """Keeps the first MTP step's keys and values so that the second step attends to them."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class NextTokenPredictor(nn.Module):
         embedded: Tensor,
         hidden: Tensor,
         rotary: tuple[Tensor, Tensor],
-        cache: _StepCache,
+        cache: StepCache,
         mask: Tensor | None,
     ) -> Tensor:
         """Combine the next token's embedding with a hidden state, both [B, T, H]; return the next hidden."""
@@ -123,7 +123,7 @@ class TinyModel(nn.Module):
         length = tokens.shape[1] - 2
         hidden = self.hidden(tokens[:, :length])
         embedded = self._embed(tokens[:, 1:])
-        cache = _StepCache()
+        cache = StepCache()
         first = self.mtp(embedded[:, :-1], hidden, self._rotary(hidden, 0, length), cache, None)
         mask = second_step_mask(length, tokens.device)
         second = self.mtp(embedded[:, 1:], first, self._rotary(hidden, 1, length), cache, mask)

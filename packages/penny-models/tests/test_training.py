@@ -1,0 +1,285 @@
+"""Kernels, optimiser, model, export and a whole small training run."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers.models.qwen3_5 import modeling_qwen3_5 as family
+from typer.testing import CliRunner
+
+from penny_models import check_checkpoint, tiny
+from penny_models.training.__main__ import app
+from penny_models.training.card import write_card
+from penny_models.training.data import baselines, write_json
+from penny_models.training.export import checkpoint_tensors, write_checkpoint
+from penny_models.training.gdn import chunk_gated_delta_rule, inverse_unit_lower
+from penny_models.training.install import install
+from penny_models.training.model import StepCache, TinyModel, second_step_mask
+from penny_models.training.optim import Adam, Muon, orthogonalise
+from penny_models.training.run import load_tensors
+from penny_models.training.schedule import rate_factor
+from penny_models.training.shards import TokenStream, load_streams, save_streams
+
+
+@pytest.fixture
+def transformers_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back the kernel that a training run replaces."""
+    monkeypatch.setattr(family, "torch_chunk_gated_delta_rule", family.torch_chunk_gated_delta_rule)
+
+
+@pytest.fixture(scope="module")
+def shipped_tensors() -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for shard in tiny.path("tiny-27b").glob("*.safetensors"):
+        tensors |= load_file(shard)
+    return tensors
+
+
+@pytest.fixture(scope="module")
+def trained(shipped_tensors: dict[str, Tensor]) -> TinyModel:
+    model = TinyModel().eval()
+    load_tensors(model, shipped_tensors)
+    return model
+
+
+def gdn_inputs(batch: int, length: int, heads: int, keys: int, values: int) -> list[Tensor]:
+    make = torch.Generator().manual_seed(length)
+    query, key = (torch.randn(batch, length, heads, keys, generator=make) for _ in range(2))
+    value = torch.randn(batch, length, heads, values, generator=make)
+    decay = -torch.rand(batch, length, heads, generator=make) * 0.5
+    beta = torch.rand(batch, length, heads, generator=make)
+    return [x.requires_grad_() for x in (query, key, value, decay, beta)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "length", "heads", "keys", "values"),
+    [(1, 64, 1, 8, 8), (2, 192, 3, 16, 24), (1, 256, 2, 32, 16)],
+)
+def test_the_chunked_rule_equals_the_recurrent_one(
+    batch: int, length: int, heads: int, keys: int, values: int
+) -> None:
+    inputs = gdn_inputs(batch, length, heads, keys, values)
+    found, state = chunk_gated_delta_rule(*inputs)
+    assert state is None
+    truth, _ = family.torch_recurrent_gated_delta_rule(
+        *inputs, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=True
+    )
+    torch.testing.assert_close(found, truth, rtol=1e-4, atol=2e-5)
+
+    toward = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    gradients = torch.autograd.grad((found * toward).sum(), inputs)
+    expected = torch.autograd.grad((truth * toward).sum(), inputs)
+    for gradient, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_the_chunked_rule_refuses_what_it_cannot_do() -> None:
+    inputs = gdn_inputs(1, 60, 1, 8, 8)
+    with pytest.raises(ValueError, match="must be a multiple of 64; it is 60"):
+        chunk_gated_delta_rule(*inputs)
+    with pytest.raises(ValueError, match="keeps no state"):
+        chunk_gated_delta_rule(*inputs, output_final_state=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 64])
+def test_inverse_of_unit_lower_triangles(size: int) -> None:
+    whole = torch.randn(3, 2, size, size, generator=torch.Generator().manual_seed(size), dtype=torch.float64)
+    whole = whole / size
+    truth = torch.linalg.inv(whole.tril(-1) + torch.eye(size, dtype=torch.float64))
+    torch.testing.assert_close(inverse_unit_lower(whole), truth)
+
+
+@pytest.mark.parametrize("shape", [(2, 64, 32), (1, 32, 96), (3, 48, 48)])
+def test_orthogonalise_keeps_directions(shape: tuple[int, ...]) -> None:
+    batch = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    found = orthogonalise(batch)
+    for matrix, before in zip(found, batch, strict=True):
+        left, _, right = torch.linalg.svd(before, full_matrices=False)
+        inner = left.T @ matrix @ right.T
+        singular = inner.diagonal()
+        torch.testing.assert_close(inner, torch.diag(singular), rtol=0, atol=1e-3)
+        # The iteration's coefficients bring every value that is not tiny into about [0.7, 1.2].
+        assert singular.min() > 0.3
+        assert singular.max() < 1.3
+
+
+def test_muon_moves_against_the_gradient() -> None:
+    parameter = nn.Parameter(torch.zeros(8, 2))
+    parameter.grad = torch.cat([torch.eye(2) * 5, torch.zeros(6, 2)])
+    Muon([parameter], rate=0.1, decay=0.0).step(torch.tensor(0.5))
+    # Rate 0.1 times scale 0.5 times sqrt(8 / 2), whatever the length of the gradient.
+    moved = -parameter.detach() / 0.1
+    assert 0.7 < moved[0, 0] < 1.2
+    torch.testing.assert_close(moved[0, 0], moved[1, 1])
+    assert moved[2:].abs().max() == moved[0, 1] == 0
+
+
+def test_adam_is_that_of_torch() -> None:
+    make = torch.Generator().manual_seed(0)
+    ours = [nn.Parameter(torch.randn(5, 3, generator=make)), nn.Parameter(torch.randn(7, generator=make))]
+    theirs = [nn.Parameter(parameter.detach().clone()) for parameter in ours]
+    adam = Adam(ours, rate=0.01)
+    truth = torch.optim.Adam(theirs, lr=0.01, betas=(0.9, 0.98), eps=1e-10)
+    for _ in range(5):
+        for mine, other in zip(ours, theirs, strict=True):
+            mine.grad = torch.randn(mine.shape, generator=make)
+            other.grad = mine.grad.clone()
+        adam.step(torch.tensor(1.0))
+        truth.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_schedule() -> None:
+    shown = [0.01, 0.02, 0.3, 0.4, 0.7, 1.0, 1.1]
+    assert [rate_factor(progress) for progress in shown] == pytest.approx([0.5, 1, 1, 1, 0.5, 0, 0])
+    assert 0 < rate_factor(0.0) < 0.01
+
+
+def test_the_second_mtp_step_sees_what_decoding_would(trained: TinyModel) -> None:
+    tokens = torch.randint(0, 4000, (1, 22), generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        out = trained(tokens)
+        hidden = trained.hidden(tokens[:, :20])
+        embedded = trained.text.embed_tokens(tokens)
+        for last in (0, 7, 19):
+            # Decoding: one MTP pass over positions 0..last, then one more position fed with its own state.
+            rotary = trained.text.rotary_emb(hidden, torch.arange(last + 1).expand(3, 1, -1))
+            past = (embedded[:, 1 : last + 2], hidden[:, : last + 1])
+            first = trained.mtp(*past, rotary, StepCache(), None)
+            torch.testing.assert_close(
+                trained.base.lm_head(first), out.mtp1[:, : last + 1], rtol=1e-4, atol=1e-4
+            )
+            longer = trained.text.rotary_emb(hidden, torch.arange(last + 2).expand(3, 1, -1))
+            both = (
+                torch.cat([past[0], embedded[:, last + 2, None]], 1),
+                torch.cat([past[1], first[:, -1:]], 1),
+            )
+            second = trained.mtp(*both, longer, StepCache(), None)[:, -1]
+            torch.testing.assert_close(trained.base.lm_head(second), out.mtp2[:, last], rtol=1e-4, atol=1e-4)
+
+
+def test_second_step_mask() -> None:
+    wanted = [[1, 0, 1, 0], [1, 1, 0, 1]]
+    assert second_step_mask(2, torch.device("cpu"))[0, 0].int().tolist() == wanted
+
+
+def test_losses_are_of_one_two_and_three_tokens_ahead(trained: TinyModel) -> None:
+    window = torch.randint(0, 4000, (2, 35), generator=torch.Generator().manual_seed(6))
+    with torch.no_grad():
+        losses = trained.losses(window)
+        out = trained(window[:, :-1])
+    for loss, logits, ahead in (
+        (losses.main, out.main, 1),
+        (losses.mtp1, out.mtp1, 2),
+        (losses.mtp2, out.mtp2, 3),
+    ):
+        chances = logits.log_softmax(-1)
+        nats = [-chances[row, t, window[row, t + ahead]].item() for row in range(2) for t in range(32)]
+        assert loss.item() == pytest.approx(sum(nats) / len(nats), rel=1e-5)
+
+
+def test_export_gives_back_the_shipped_tensors(
+    trained: TinyModel, shipped_tensors: dict[str, Tensor], tmp_path: Path
+) -> None:
+    shards = write_checkpoint(trained, tmp_path)
+    assert all(shard.stat().st_size < 4_000_000 for shard in shards)
+    again: dict[str, Tensor] = {}
+    for shard in shards:
+        again |= load_file(shard)
+    assert again.keys() == shipped_tensors.keys()
+    for name, tensor in again.items():
+        assert tensor.dtype == shipped_tensors[name].dtype
+        assert torch.equal(tensor, shipped_tensors[name])
+
+
+def test_a_new_model_rounds_to_a_good_checkpoint() -> None:
+    torch.manual_seed(0)
+    tensors = checkpoint_tensors(TinyModel())
+    assert {tensor.dtype for name, tensor in tensors.items() if not name.endswith("A_log")} == {
+        torch.bfloat16
+    }
+    logs = [tensor for name, tensor in tensors.items() if name.endswith("A_log")]
+    assert len(logs) == 6
+    assert all(
+        tensor.dtype == torch.float32 and torch.equal(tensor, tensor.bfloat16().float()) for tensor in logs
+    )
+
+
+@pytest.fixture(scope="module")
+def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder made from the shipped sample: three documents, for training and evaluation alike."""
+    folder = tmp_path_factory.mktemp("data")
+    shipped = tiny.path("tiny-27b")
+    (folder / "checkpoint").mkdir()
+    for name in ("config", "generation_config", "preprocessor_config", "video_preprocessor_config"):
+        shutil.copyfile(shipped / f"{name}.json", folder / "checkpoint" / f"{name}.json")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(shipped / name, folder / "checkpoint" / name)
+    tokenizer = Tokenizer.from_file(str(shipped / "tokenizer.json"))
+    sample = json.loads((shipped / "held_out_sample.json").read_text(encoding="utf-8"))
+    end = tokenizer.token_to_id("<|endoftext|>")
+    streams = {
+        kind: TokenStream(
+            np.array([end, *tokenizer.encode(row["text"]).ids], dtype=np.uint16), len(row["text"].encode())
+        )
+        for kind, row in sample.items()
+    }
+    train = TokenStream(np.concatenate([s.tokens for s in streams.values()]), 1)
+    save_streams(folder / "train.npz", {"train": train})
+    save_streams(folder / "held_out.npz", streams)
+    write_json(folder / "baselines.json", baselines(train, streams))
+    shutil.copyfile(shipped / "data_manifest.json", folder / "manifest.json")
+    return folder
+
+
+def test_streams_survive_their_file(small_data: Path) -> None:
+    streams = load_streams(small_data / "held_out.npz")
+    assert list(streams) == ["code", "prose", "chat"]
+    assert streams["code"].tokens.dtype == np.uint16
+    sample = json.loads((tiny.path("tiny-27b") / "held_out_sample.json").read_text(encoding="utf-8"))
+    assert streams["prose"].text_bytes == len(sample["prose"]["text"].encode())
+
+
+@pytest.mark.usefixtures("transformers_kernel")
+def test_a_small_run_from_data_to_checkpoint(small_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the loss curve's picture needs the training extra")
+
+    def train(name: str, seed: int) -> Any:
+        options = f"--steps 4 --batch 2 --length 64 --evaluated 300 --seed {seed}".split()
+        result = CliRunner().invoke(app, ["train", str(small_data), "--out", str(tmp_path / name), *options])
+        assert result.exit_code == 0, result.output
+        return json.loads((tmp_path / name / "results.json").read_text())
+
+    results, again, other = train("one", 3), train("two", 3), train("three", 4)
+    assert (results["steps"], results["tokens"], results["seed"]) == (4, 4 * 2 * 64, 3)
+    assert results["held_out"]["model"] == again["held_out"]["model"]
+    assert results["held_out"]["model"] != other["held_out"]["model"]
+    # One token of 4,096 is 12 bits; a few bytes share it, and four steps do not help yet.
+    assert 2 < results["held_out"]["model"]["bits_per_byte"]["all"] < 8
+
+    report = install(small_data, tmp_path / "one", tmp_path / "checkpoint")
+    assert report == check_checkpoint(tmp_path / "checkpoint")
+    assert report.parameters == results["parameters"]
+    manifest = json.loads((small_data / "manifest.json").read_text())
+    assert (tmp_path / "checkpoint" / "CARD.md").read_text(encoding="utf-8") == write_card(results, manifest)
+    assert (tmp_path / "checkpoint" / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
+    # The sample of a held-out stream is that stream after its first end marker.
+    sample = json.loads((tmp_path / "checkpoint" / "held_out_sample.json").read_text(encoding="utf-8"))
+    shipped = json.loads((tiny.path("tiny-27b") / "held_out_sample.json").read_text(encoding="utf-8"))
+    assert {kind: row["text"] for kind, row in sample.items()} == {
+        k: row["text"] for k, row in shipped.items()
+    }
+
+
+def test_the_commands_of_the_card_exist() -> None:
+    for command in ("data", "train", "install"):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+        assert f"python -m penny_models.training {command} " in tiny.card("tiny-27b")
