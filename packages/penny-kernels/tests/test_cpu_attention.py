@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from penny_kernels.cpu import decode_attention_cpu, extend_attention_cpu
+from penny_kernels.cpu.attention import decode_attention_cpu, extend_attention_cpu
 
 TOLERANCE = {torch.float32: {"rtol": 1e-4, "atol": 2e-6}, torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2}}
 

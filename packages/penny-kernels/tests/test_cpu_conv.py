@@ -5,7 +5,7 @@ from itertools import accumulate
 import pytest
 import torch
 
-from penny_kernels.cpu import causal_conv1d_fn_cpu, causal_conv1d_update_cpu
+from penny_kernels.cpu.causal_conv1d import causal_conv1d_fn_cpu, causal_conv1d_update_cpu
 
 WIDTH, DIM = 4, 64
 

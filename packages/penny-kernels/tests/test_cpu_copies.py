@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from penny_kernels import cpu
+from penny_kernels.cpu.cache_locations import build_draft_decode_metadata_cpu
+from penny_kernels.cpu.draft_tree import parents_of
+from penny_kernels.cpu.kv_copy import copy_all_layer_kv_cache_cpu
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -18,9 +21,9 @@ def test_copy_all_layers_reads_before_it_writes(dtype):
             new[t] = old[s]
     pointers = torch.tensor([b.data_ptr() for b in buffers], dtype=torch.uint64)
     strides = torch.tensor([b[0].numel() * b.element_size() for b in buffers])
-    cpu.copy_all_layer_kv_cache_cpu(pointers, strides, target, source)
+    copy_all_layer_kv_cache_cpu(pointers, strides, target, source)
     assert all(map(torch.equal, buffers, want))
-    cpu.copy_all_layer_kv_cache_cpu(pointers, strides, target[:0], source[:0])
+    copy_all_layer_kv_cache_cpu(pointers, strides, target[:0], source[:0])
     assert all(map(torch.equal, buffers, want))
 
 
@@ -66,12 +69,12 @@ def test_tracking_copies_states_in_every_layer():
         want = old.clone()
         want[:, 5] = old[:, 1]
         assert torch.equal(after, want)
-    # One layer, and a batch that is shorter than the index tensors.
+    # A batch that is shorter than the index tensors.
     conv, ssm = (x.clone() for x in before)
-    cpu.track_mamba_states_if_needed(conv[1], ssm[1], source, torch.ones(4, dtype=torch.bool), target, 2)
+    cpu.track_mamba_states_all_layers(conv, ssm, source, torch.ones(4, dtype=torch.bool), target, 2)
     for after, old in zip((conv, ssm), before, strict=True):
         want = old.clone()
-        want[1, 5], want[1, 6] = old[1, 1], old[1, 2]
+        want[:, 5], want[:, 6] = old[:, 1], old[:, 2]
         assert torch.equal(after, want)
 
 
@@ -97,7 +100,7 @@ def test_commit_after_verification(track):
 
 def test_draft_decode_table_by_hand():
     table = torch.arange(100, dtype=torch.int32).view(5, 20)
-    out = cpu.build_draft_decode_metadata_cpu(table, torch.tensor([2, 0]), torch.tensor([3, 1]), 2, 2, 20)
+    out = build_draft_decode_metadata_cpu(table, torch.tensor([2, 0]), torch.tensor([3, 1]), 2, 2, 20)
     assert out.dtype == torch.int32
     rows = out.tolist()
     # Request 2 has tokens 40, 41, 42 and its branches' slots at 3, 4 and at 5, 6; request 0 has token 0.
@@ -109,4 +112,4 @@ def test_parents_by_hand():
     # 0 -> 1, 2, 5 (siblings); 2 -> 3, 4; 6 is linked from nowhere.
     first = torch.tensor([[1, -1, 3, -1, -1, -1, -1]])
     sibling = torch.tensor([[-1, 2, 5, 4, -1, -1, -1]])
-    assert cpu.parents_of(first, sibling).tolist() == [[-1, 0, 0, 2, 2, 0, -1]]
+    assert parents_of(first, sibling).tolist() == [[-1, 0, 0, 2, 2, 0, -1]]

@@ -7,9 +7,9 @@ from itertools import accumulate
 import pytest
 import torch
 
-from penny_kernels.cpu import (
+from penny_kernels.cpu.gating import fused_gdn_gating_cpu
+from penny_kernels.cpu.gdn_recurrence import (
     chunk_gated_delta_rule_cpu,
-    fused_gdn_gating_cpu,
     fused_sigmoid_gating_delta_rule_update_cpu,
 )
 

@@ -1,9 +1,10 @@
-"""The seeded sampler's hash against MurmurHash3 written from its specification and checked on known vectors."""
+"""The seeded sampler's hash against MurmurHash3 from its specification, checked on known vectors."""
 
 import struct
 
 import pytest
 import torch
+
 from penny_kernels.cpu.murmur_hash import murmur_hash32_cpu
 
 
@@ -38,10 +39,19 @@ def test_the_oracle_gives_the_known_vectors(data: bytes, seed: int, known: int) 
 
 @pytest.mark.parametrize("seed_type", [torch.int64, torch.uint64])
 def test_equals_murmur3_of_the_sixteen_bytes(seed_type: torch.dtype) -> None:
-    seeds, positions, columns = [0, 1, 42, 2**63 - 1, 2**32 + 7], [0, 9, 4095, 524287, 3], [0, 1, 4095, 248319]
-    found = murmur_hash32_cpu(torch.tensor(seeds).to(seed_type), torch.tensor(positions), torch.tensor(columns))
+    seeds, positions, columns = (
+        [0, 1, 42, 2**63 - 1, 2**32 + 7],
+        [0, 9, 4095, 524287, 3],
+        [0, 1, 4095, 248319],
+    )
+    found = murmur_hash32_cpu(
+        torch.tensor(seeds).to(seed_type), torch.tensor(positions), torch.tensor(columns)
+    )
     assert found.dtype == torch.uint32
-    wanted = [[murmur3(struct.pack("<QII", s, p, c)) for c in columns] for s, p in zip(seeds, positions, strict=True)]
+    wanted = [
+        [murmur3(struct.pack("<QII", s, p, c)) for c in columns]
+        for s, p in zip(seeds, positions, strict=True)
+    ]
     assert found.tolist() == wanted
 
 

@@ -22,7 +22,7 @@ from sglang.kernels.ops.mamba import mamba_state_scatter_triton as scatter
 from sglang.kernels.ops.mamba.causal_conv1d_triton import causal_conv1d_update
 from sglang.kernels.ops.speculative import cache_locs, eagle, multi_layer_eagle, spec_tree
 from sglang.srt.layers.attention.qsa.kernel import gather_qsa_compressed_keys
-from sglang.srt.mem_cache.allocation import assign_req_to_token_pool, get_last_loc_triton
+from sglang.srt.mem_cache.allocation import assign_req_to_token_pool
 
 CASES = defaultdict(list)
 
@@ -241,8 +241,6 @@ def locations():
         out = torch.full((batch * 6,), -7)
         cache_locs.assign_draft_cache_locs_contiguous[(batch,)](requests, table, start, out, 64, 2, 3)
         record("draft_locs", [out], args=(requests, table, start))
-        prefix = start * (torch.rand(batch) > 0.3)
-        record("last_loc", [get_last_loc_triton(table, requests, prefix)], args=(table, requests, prefix))
         accepted(batch)
         states(batch)
         blocks = randint(5, batch) + 1

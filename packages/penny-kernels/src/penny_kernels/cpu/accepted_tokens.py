@@ -6,7 +6,10 @@ Twins of the Triton kernels in ``kernels/ops/speculative/eagle.py`` and ``multi_
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
 
+
+@operation("sgl_kernel")
 def fill_bonus_tokens_cpu(
     accept_tokens: Tensor, accept_lens: Tensor, bonus_tokens: Tensor, accept_stride: int
 ) -> None:
@@ -18,6 +21,7 @@ def fill_bonus_tokens_cpu(
     bonus_tokens[: last.numel()] = accept_tokens.reshape(-1)[last].to(bonus_tokens.dtype)
 
 
+@operation("sgl_kernel")
 def fill_accept_out_cache_loc_cpu(
     accept_index: Tensor, out_cache_loc: Tensor, accept_out_cache_loc: Tensor
 ) -> None:
@@ -27,6 +31,7 @@ def fill_accept_out_cache_loc_cpu(
     accept_out_cache_loc[: slots.numel()] = slots.to(accept_out_cache_loc.dtype)
 
 
+@operation("sgl_kernel")
 def rotate_input_ids_cpu(
     input_ids: Tensor,
     extend_start_loc: Tensor,

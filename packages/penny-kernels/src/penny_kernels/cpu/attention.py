@@ -9,17 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
 from penny_kernels.cpu.state_slots import store_slots
 
 
-def _refuse(op: str, **unsupported: bool) -> None:
-    found = [name for name, present in unsupported.items() if present]
-    if found:
+def _refuse(
+    k_scale: float, v_scale: float, logit_cap: float, cross: bool, sliding_window: int, sinks: Tensor | None
+) -> None:
+    if (k_scale, v_scale) != (1.0, 1.0) or logit_cap > 0 or cross or sliding_window > 0 or sinks is not None:
         raise NotImplementedError(
-            f"{op} serves causal self-attention over an unscaled KV pool; found {', '.join(found)}."
+            "CPU attention serves causal self-attention over an unscaled KV pool; found "
+            f"k_scale={k_scale}, v_scale={v_scale}, logit_cap={logit_cap}, is_cross_attn={cross}, "
+            f"sliding_window={sliding_window}, sinks={'given' if sinks is not None else None}."
         )
 
 
+@operation("torch.ops.sgl_kernel")
 def decode_attention_cpu(
     query: Tensor,
     k_buffer: Tensor,
@@ -55,15 +60,7 @@ def decode_attention_cpu(
     Raises:
         NotImplementedError: for scales, logit caps, cross attention, sliding windows or sinks.
     """
-    _refuse(
-        "decode_attention_cpu",
-        k_scale=k_scale != 1.0,
-        v_scale=v_scale != 1.0,
-        logit_cap=logit_cap > 0,
-        is_cross_attn=is_cross_attn,
-        sliding_window=sliding_window > 0,
-        sinks=sinks is not None,
-    )
+    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sliding_window, sinks)
     if key is not None and value is not None:
         store_slots(k_buffer, loc.tolist(), key.view(-1, *k_buffer.shape[1:]))
         store_slots(v_buffer, loc.tolist(), value.view(-1, *v_buffer.shape[1:]))
@@ -88,6 +85,7 @@ def decode_attention_cpu(
     output.copy_(out.reshape(output.shape))
 
 
+@operation("torch.ops.sgl_kernel")
 def extend_attention_cpu(
     q_extend: Tensor,
     k_extend: Tensor | None,
@@ -128,15 +126,7 @@ def extend_attention_cpu(
     Raises:
         NotImplementedError: as decode.
     """
-    _refuse(
-        "extend_attention_cpu",
-        k_scale=k_scale != 1.0,
-        v_scale=v_scale != 1.0,
-        logit_cap=logit_cap > 0,
-        is_cross_attn=is_cross_attn,
-        sliding_window=sliding_window > 0,
-        sinks=sinks is not None,
-    )
+    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sliding_window, sinks)
     totals, news, starts = seq_lens.tolist(), extend_seq_lens.tolist(), extend_start_loc.tolist()
     if tree_mask is not None:
         tree_mask = tree_mask.view(len(totals), news[0], news[0]).to(torch.bool)

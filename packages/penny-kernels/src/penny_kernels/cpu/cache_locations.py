@@ -8,9 +8,11 @@ needed here.
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
 from penny_kernels.cpu.ragged import flat_positions
 
 
+@operation("sgl_kernel")
 def assign_req_to_token_pool_cpu(
     req_pool_indices: Tensor,
     req_to_token: Tensor,
@@ -24,6 +26,7 @@ def assign_req_to_token_pool_cpu(
     req_to_token[req_pool_indices[rows], columns] = out_cache_loc[: rows.numel()].to(req_to_token.dtype)
 
 
+@operation("sgl_kernel")
 def assign_extend_cache_locs_cpu(
     req_pool_indices: Tensor,
     req_to_token: Tensor,
@@ -37,6 +40,7 @@ def assign_extend_cache_locs_cpu(
     out_cache_loc[: rows.numel()] = req_to_token[req_pool_indices[rows], columns].to(out_cache_loc.dtype)
 
 
+@operation("sgl_kernel")
 def assign_draft_cache_locs_contiguous_cpu(
     req_pool_indices: Tensor,
     req_to_token: Tensor,
@@ -52,6 +56,7 @@ def assign_draft_cache_locs_contiguous_cpu(
     out_cache_loc[: slots.numel()] = slots.to(out_cache_loc.dtype)
 
 
+@operation("sgl_kernel")
 def build_draft_decode_metadata_cpu(
     req_to_token: Tensor, req_pool_indices: Tensor, seq_lens: Tensor, topk: int, num_steps: int, pool_len: int
 ) -> Tensor:
@@ -71,9 +76,3 @@ def build_draft_decode_metadata_cpu(
     source = (lengths + branch * num_steps).unsqueeze(1) + steps
     drafts = req_to_token[req_pool_indices.repeat_interleave(topk).unsqueeze(1), source]
     return table.scatter_(1, lengths.unsqueeze(1) + steps, drafts)
-
-
-def get_last_loc(req_to_token: Tensor, req_pool_indices: Tensor, prefix_lens: Tensor) -> Tensor:
-    """Slot of the last token of each request's prefix, -1 for an empty prefix; dtype of ``prefix_lens``."""
-    last = req_to_token[req_pool_indices, (prefix_lens - 1).clamp(min=0)]
-    return last.to(prefix_lens.dtype).where(prefix_lens > 0, -1)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from penny_kernels.cpu.draft_tree import parents_of
+from penny_kernels.cpu.operations import operation
 from penny_kernels.cpu.state_slots import load_slots, store_slots
 
 
@@ -19,6 +20,7 @@ def _finish(out: Tensor, bias: Tensor | None, activation: str | bool | None) -> 
     return F.silu(out, inplace=True) if activation in ("silu", "swish", True) else out
 
 
+@operation("sgl_kernel.mamba")
 def causal_conv1d_fn_cpu(
     mixed_qkv_transposed: Tensor,
     conv_weights: Tensor,
@@ -75,6 +77,7 @@ def causal_conv1d_fn_cpu(
     return out.to(x.dtype).transpose(0, 1)
 
 
+@operation("sgl_kernel.mamba")
 def causal_conv1d_update_cpu(
     x: Tensor,
     conv_state: Tensor,

@@ -8,6 +8,8 @@ Twins of the Triton kernels in ``kernels/ops/speculative/spec_tree.py``.
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
+
 
 def parents_of(next_token: Tensor, next_sibling: Tensor) -> Tensor:
     """Parent of each tree token, -1 for the root and for tokens that no link reaches.
@@ -31,6 +33,7 @@ def parents_of(next_token: Tensor, next_sibling: Tensor) -> Tensor:
     return first_of.gather(1, elder)[:, :n]
 
 
+@operation("sgl_kernel")
 def build_tree_kernel_efficient_cpu(
     parent_list: Tensor,
     selected_index: Tensor,
@@ -109,6 +112,7 @@ def _write_first(links: Tensor, candidates: Tensor) -> None:
     links.copy_(first.where(candidates.any(2), links))
 
 
+@operation("sgl_kernel")
 def verify_tree_greedy_cpu(
     predicts: Tensor,
     accept_index: Tensor,

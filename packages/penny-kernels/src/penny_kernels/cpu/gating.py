@@ -8,7 +8,10 @@ so that they do not depend on how tokens are batched.
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
 
+
+@operation("torch.ops.sgl_kernel")
 def fused_sigmoid_mul_cpu(x: Tensor, gate: Tensor) -> Tensor:
     """``x *= sigmoid(gate)`` in place, the output gate of full attention.
 
@@ -19,7 +22,8 @@ def fused_sigmoid_mul_cpu(x: Tensor, gate: Tensor) -> Tensor:
     return x.mul_(gate.reshape(x.shape).float().sigmoid())
 
 
-def gdn_gates(
+@operation("torch.ops.sgl_kernel")
+def fused_gdn_gating_cpu(
     A_log: Tensor,  # noqa: N803
     a: Tensor,
     b: Tensor,
@@ -31,27 +35,17 @@ def gdn_gates(
         A_log, dt_bias: [heads]; ``a``, ``b``: [tokens, heads].
 
     Returns:
-        (g, beta), each [tokens, heads] float32: ``g = -exp(A_log) * softplus(a + dt_bias)``,
+        (g, beta), each [1, tokens, heads] float32: ``g = -exp(A_log) * softplus(a + dt_bias)``,
         ``beta = sigmoid(b)``.
     """
     x = a.float() + dt_bias
     # Beyond 20 softplus(x) is x in float32; exp(x) overflows at 88, which minimum puts right.
     softplus = x.exp().log1p_().minimum(x.clamp_(min=21.0))
     beta = b.float().neg().exp_().add_(1.0).reciprocal_()
-    return softplus.mul_(A_log.float().exp()).neg_(), beta
+    return softplus.mul_(A_log.float().exp()).neg_().unsqueeze(0), beta.unsqueeze(0)
 
 
-def fused_gdn_gating_cpu(
-    A_log: Tensor,  # noqa: N803
-    a: Tensor,
-    b: Tensor,
-    dt_bias: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """``gdn_gates`` as stock takes it, both [1, tokens, heads]."""
-    g, beta = gdn_gates(A_log, a, b, dt_bias)
-    return g.unsqueeze(0), beta.unsqueeze(0)
-
-
+@operation("torch.ops.sgl_kernel")
 def fused_qkvzba_split_reshape_cat_contiguous_cpu(
     mixed_qkvz: Tensor, mixed_ba: Tensor, num_k_heads: int, num_v_heads: int, head_k_dim: int, head_v_dim: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -18,8 +18,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from penny_kernels.cpu.gating import gdn_gates
-from penny_kernels.cpu.ragged import time_major
+from penny_kernels.cpu.gating import fused_gdn_gating_cpu
+from penny_kernels.cpu.operations import operation
+from penny_kernels.cpu.ragged import TimeMajor, time_major
 from penny_kernels.cpu.state_slots import copy_all, load_slots, store_slots
 
 CHUNK = 64
@@ -45,7 +46,7 @@ def _recur(
     """Advance ``state`` [sequences, HV, V, K] float32 in place over tokens in time-major order.
 
     Args:
-        q, k: [1, tokens, H, K]; ``v``: [1, tokens, HV, V]; ``g``, ``beta``: tokens * HV values, float32.
+        q, k: [1, tokens, H, K]; ``v``: [1, tokens, HV, V]; ``g``, ``beta``: [1, tokens, HV] float32.
         active: how many of the sequences each step advances.
         before, after: called at each step with its number and the states that it advances.
 
@@ -108,15 +109,30 @@ def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
     return x.split(sizes) if len(sizes) > 1 else (x,)
 
 
-def _load(pool: Tensor, slots: list[int], private: bool) -> tuple[Tensor, bool]:
-    """The slots' states as contiguous float32, and whether they are the pool's own memory."""
-    states, own = load_slots(pool, slots)
-    if states.dtype == torch.float32 and states.is_contiguous() and not (own and private):
-        return states, own
-    copy = torch.empty_like(states, dtype=torch.float32, memory_format=torch.contiguous_format)
-    return copy.copy_(states), False
+def _advance(
+    plan: TimeMajor,
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    pool: Tensor,
+    slots: list[int],
+    update: bool,
+    l2norm: bool,
+    before: StepHook | None = None,
+    after: StepHook | None = None,
+) -> Tensor:
+    """Run the recurrence on the slots' states, in the pool's own memory where that can be."""
+    slots = [slots[i] for i in plan.order]
+    state, own = load_slots(pool, slots)
+    if (own and not update) or state.dtype != torch.float32 or not state.is_contiguous():
+        copy = torch.empty_like(state, dtype=torch.float32, memory_format=torch.contiguous_format)
+        state, own = copy.copy_(state), False
+    q, k, v, g, beta = (plan.arrange(x) for x in inputs)
+    out = _recur(q, k, v, g, beta, state, plan.active, l2norm, before, after)
+    if update and not own:
+        store_slots(pool, slots, state)
+    return plan.restore(out.to(q.dtype))
 
 
+@operation("sgl_kernel.mamba")
 def chunk_gated_delta_rule_cpu(
     q: Tensor,
     k: Tensor,
@@ -154,8 +170,6 @@ def chunk_gated_delta_rule_cpu(
         )
     bounds = cu_seqlens.tolist()
     plan = time_major(bounds)
-    slots = initial_state_indices.tolist()
-    slots = [slots[i] for i in plan.order]
     chunks = [-(-(end - start) // CHUNK) for start, end in pairwise(bounds)]
     first = [sum(chunks[:i]) for i in plan.order]
     h = initial_state.new_empty(1, sum(chunks), *initial_state.shape[1:])
@@ -164,14 +178,12 @@ def chunk_gated_delta_rule_cpu(
         if step % CHUNK == 0:
             h[0, [row + step // CHUNK for row in first[: state.shape[0]]]] = state.to(h.dtype)
 
-    state, in_place = _load(initial_state, slots, private=False)
-    inputs = plan.arrange(q), plan.arrange(k), plan.arrange(v), plan.arrange(g), plan.arrange(beta)
-    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before=keep)
-    if not in_place:
-        store_slots(initial_state, slots, state)
-    return plan.restore(out.to(q.dtype)), None, h
+    inputs = (q, k, v, g, beta)
+    slots = initial_state_indices.tolist()
+    return _advance(plan, inputs, initial_state, slots, True, use_qk_l2norm_in_kernel, before=keep), None, h
 
 
+@operation("torch.ops.sgl_kernel")
 def fused_sigmoid_gating_delta_rule_update_cpu(
     A_log: Tensor,  # noqa: N803
     dt_bias: Tensor,
@@ -218,18 +230,7 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             "fused_sigmoid_gating_delta_rule_update_cpu serves gated delta nets with softplus beta 1 and "
             f"threshold 20; found is_kda={is_kda}, beta {softplus_beta}, threshold {softplus_threshold}."
         )
-    tokens, sequences = q.shape[1], cu_seqlens.shape[0] - 1
-    slots = initial_state_indices[:sequences].tolist()
-    g, beta = gdn_gates(A_log, a, b, dt_bias)
-    if intermediate_states_buffer is None and tokens == sequences:
-        state, in_place = _load(initial_state_source, slots, disable_state_update)
-        out = _recur(q, k, v, g, beta, state, [sequences], use_qk_l2norm_in_kernel)
-        if not (in_place or disable_state_update):
-            store_slots(initial_state_source, slots, state)
-        return out.to(q.dtype)
-
     plan = time_major(cu_seqlens.tolist())
-    slots = [slots[i] for i in plan.order]
     before = after = None
     if intermediate_states_buffer is not None:
         assert intermediate_state_indices is not None
@@ -238,13 +239,9 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             intermediate_state_indices[plan.order].tolist(),
             None if retrieve_parent_token is None else retrieve_parent_token[plan.order].tolist(),
         )
-    state, in_place = _load(initial_state_source, slots, disable_state_update)
-    gates = plan.arrange(g.view(1, tokens, -1)), plan.arrange(beta.view(1, tokens, -1))
-    inputs = plan.arrange(q), plan.arrange(k), plan.arrange(v), *gates
-    out = _recur(*inputs, state, plan.active, use_qk_l2norm_in_kernel, before, after)
-    if not (in_place or disable_state_update):
-        store_slots(initial_state_source, slots, state)
-    return plan.restore(out.to(q.dtype))
+    g, beta = fused_gdn_gating_cpu(A_log, a, b, dt_bias)
+    inputs, slots, update = (q, k, v, g, beta), initial_state_indices.tolist(), not disable_state_update
+    return _advance(plan, inputs, initial_state_source, slots, update, use_qk_l2norm_in_kernel, before, after)
 
 
 def _draft_hooks(

@@ -5,7 +5,10 @@ import ctypes
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
 
+
+@operation("sgl_kernel")
 def copy_all_layer_kv_cache_cpu(data_ptrs: Tensor, strides: Tensor, tgt_loc: Tensor, src_loc: Tensor) -> None:
     """Move rows ``src_loc`` to ``tgt_loc`` in every buffer, as if all were read before any is written.
 
@@ -24,6 +27,7 @@ def copy_all_layer_kv_cache_cpu(data_ptrs: Tensor, strides: Tensor, tgt_loc: Ten
         buffer[target] = buffer[source]
 
 
+@operation("sgl_kernel.kvcacheio")
 def transfer_kv_direct(
     src_layers: list[Tensor],
     dst_layers: list[Tensor],
@@ -36,6 +40,7 @@ def transfer_kv_direct(
         dst[dst_indices] = src[src_indices].to(dst.dtype)
 
 
+@operation("sgl_kernel.kvcacheio")
 def transfer_kv_per_layer_direct_pf_lf(
     src_ptrs: list[Tensor],
     dst_ptrs: list[Tensor],
@@ -55,6 +60,7 @@ def transfer_kv_per_layer_direct_pf_lf(
         dst[dst_indices] = src[pages, layer_id].reshape(-1, *dst.shape[1:])
 
 
+@operation("sgl_kernel.kvcacheio")
 def transfer_kv_all_layer_direct_lf_pf(
     src_ptrs: list[Tensor], dst_ptrs: list[Tensor], src_indices: Tensor, dst_indices: Tensor, page_size: int
 ) -> None:

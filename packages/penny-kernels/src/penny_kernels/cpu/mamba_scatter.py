@@ -3,19 +3,10 @@
 Twins of ``kernels/ops/mamba/mamba_state_scatter_triton.py``, with its signatures.
 """
 
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
-
-
-class SpeculativeStates(Protocol):
-    """The part of stock's ``MambaPool.SpeculativeState`` that is used here."""
-
-    temporal: Tensor
-    intermediate_ssm: Tensor
-    conv: list[Tensor]
-    intermediate_conv_window: list[Tensor]
 
 
 def track_mamba_states_all_layers(
@@ -44,27 +35,6 @@ def track_mamba_states_all_layers(
             pool[:, target] = pool[:, source]
 
 
-def track_mamba_states_if_needed(
-    conv_states: Tensor,
-    ssm_states: Tensor,
-    cache_indices: Tensor,
-    mamba_track_mask: Tensor,
-    mamba_track_indices: Tensor,
-    batch_size: int,
-    check_freed_slots: bool = False,
-) -> None:
-    """The same for one layer's pools, [slots, ...]."""
-    track_mamba_states_all_layers(
-        conv_states.unsqueeze(0),
-        ssm_states.unsqueeze(0),
-        cache_indices,
-        mamba_track_mask,
-        mamba_track_indices,
-        batch_size,
-        check_freed_slots,
-    )
-
-
 def fused_mamba_state_scatter_with_mask(
     dst: Tensor,
     src: Tensor,
@@ -89,34 +59,25 @@ def fused_mamba_state_scatter_with_mask(
     dst[:, dst_indices_raw[keep].to(torch.int64)] = src[:, rows, steps].to(dst.dtype)
 
 
-def fused_conv_window_scatter_with_mask(
-    dst: Tensor,
-    src: Tensor,
-    dst_indices_raw: Tensor,
-    step_indices_raw: Tensor,
-    src_indices_raw: Tensor | None = None,
-) -> None:
-    """The same for convolution windows [layers, rows, steps, dim, width - 1], which may be an overlapping
-    view.
-    """
-    if dst.numel():
-        fused_mamba_state_scatter_with_mask(dst, src, dst_indices_raw, step_indices_raw, src_indices_raw)
+fused_conv_window_scatter_with_mask = fused_mamba_state_scatter_with_mask
+"""The same for convolution windows [layers, rows, steps, dim, width - 1], perhaps an overlapping view."""
 
 
 def scatter_mamba_states_after_mtp_verify(
-    mamba_caches: SpeculativeStates,
+    mamba_caches: Any,
     state_indices_tensor: Tensor,
     last_correct_step_indices: Tensor,
     mamba_track_indices: Tensor | None,
     mamba_steps_to_track: Tensor | None,
     src_indices_raw: Tensor | None = None,
 ) -> None:
-    """Commit the states after each request's last accepted draft token, and those at a tracking boundary."""
+    """Commit the states after each request's last accepted draft token, and those at a tracking boundary.
+
+    ``mamba_caches`` is stock's ``MambaPool.SpeculativeState``; indices and steps as above, all [requests].
+    """
     pairs = [(mamba_caches.temporal, mamba_caches.intermediate_ssm)]
     pairs += zip(mamba_caches.conv, mamba_caches.intermediate_conv_window, strict=True)
     for dst, src in pairs:
-        if not dst.numel():
-            continue
         fused_mamba_state_scatter_with_mask(
             dst, src, state_indices_tensor, last_correct_step_indices, src_indices_raw
         )

@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from penny_kernels.cpu.operations import operation
+
 
 def gemma_rmsnorm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMSNorm over the last dimension, times ``1 + weight``.
@@ -19,6 +21,7 @@ def gemma_rmsnorm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x.float(), dim, weight.float() + 1.0, eps).to(x.dtype)
 
 
+@operation("torch.ops.sgl_kernel")
 def fused_qk_gemma_rmsnorm_cpu(
     q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, head_dim: int
 ) -> tuple[Tensor, Tensor]:
@@ -38,6 +41,7 @@ def fused_qk_gemma_rmsnorm_cpu(
     )
 
 
+@operation("torch.ops.sgl_kernel")
 def fused_qk_gemma_rmsnorm_with_gate_cpu(
     q_gate: Tensor,
     k: Tensor,
@@ -66,6 +70,7 @@ def fused_qk_gemma_rmsnorm_with_gate_cpu(
     )
 
 
+@operation("torch.ops.sgl_kernel")
 def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) -> Tensor:
     """``weight * rmsnorm(x) * silu(z)``, the output norm of a gated delta net layer.
 
@@ -79,6 +84,7 @@ def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) ->
     return normed.mul_(F.silu(z.float())).to(x.dtype)
 
 
+@operation("torch.ops.sgl_kernel")
 def l2norm_cpu(x: Tensor, eps: float) -> Tensor:
     """``x / sqrt(sum(x^2) + eps)`` over the last dimension, in the dtype of ``x``; float32 inside."""
     wide = x.float()
