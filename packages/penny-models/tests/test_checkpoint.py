@@ -77,6 +77,10 @@ def test_not_a_directory(tmp_path: Path, shipped: Path) -> None:
     assert "is a file" in refused(file)
 
 
+def test_a_name_that_the_system_refuses(tmp_path: Path) -> None:
+    assert "cannot be read" in refused(tmp_path / ("x" * 5000))
+
+
 def test_no_config(checkpoint: Path) -> None:
     (checkpoint / "config.json").unlink()
     assert "has no config.json" in refused(checkpoint)
@@ -107,6 +111,16 @@ def test_unknown_architecture(checkpoint: Path, names: object) -> None:
 def test_a_missing_field_is_named(checkpoint: Path) -> None:
     edit_config(checkpoint, lambda config: config["text_config"].pop("full_attention_interval"))
     assert "full_attention_interval is missing" in refused(checkpoint)
+
+
+def test_layer_types_against_the_interval(checkpoint: Path) -> None:
+    edit_config(checkpoint, lambda config: config["text_config"].update(full_attention_interval=2))
+    assert "layer_types in" in refused(checkpoint)
+    edit_config(checkpoint, lambda config: config["text_config"].pop("layer_types"))
+    # Layers 1 and 5 should now be full attention, where the weights have gated delta nets.
+    sentence = refused(checkpoint)
+    assert "lacks 12 tensors" in sentence
+    assert "model.language_model.layers.1.self_attn.k_norm.weight" in sentence
 
 
 def test_no_tokenizer(checkpoint: Path) -> None:

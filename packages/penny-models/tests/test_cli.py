@@ -22,7 +22,7 @@ def test_check_prints_what_was_found(shipped: Path) -> None:
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.startswith(f"{shipped} is whole: Qwen3_5ForConditionalGeneration\n")
-    assert "1 NEXTN (MTP) layers" in result.stdout
+    assert "NEXTN (MTP) layers: 1\n" in result.stdout
 
 
 def test_check_as_json(shipped: Path) -> None:

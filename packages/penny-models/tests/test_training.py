@@ -21,7 +21,8 @@ from penny_models.training.data import baselines, write_json
 from penny_models.training.export import checkpoint_tensors, write_checkpoint
 from penny_models.training.gdn import chunk_gated_delta_rule, inverse_unit_lower
 from penny_models.training.install import install
-from penny_models.training.model import StepCache, TinyModel, second_step_mask
+from penny_models.training.model import TinyModel
+from penny_models.training.mtp import StepCache, second_step_mask
 from penny_models.training.optim import Adam, Muon, orthogonalise
 from penny_models.training.run import load_tensors
 from penny_models.training.schedule import rate_factor
@@ -277,6 +278,13 @@ def test_a_small_run_from_data_to_checkpoint(small_data: Path, tmp_path: Path) -
     assert {kind: row["text"] for kind, row in sample.items()} == {
         k: row["text"] for k, row in shipped.items()
     }
+
+
+@pytest.mark.parametrize("arguments", ["train nowhere --out out", "install nowhere nowhere out"])
+def test_a_missing_folder_is_wrong_usage(arguments: str) -> None:
+    result = CliRunner().invoke(app, arguments.split())
+    assert result.exit_code == 2
+    assert "'nowhere' does not exist" in " ".join(result.output.split())
 
 
 def test_the_commands_of_the_card_exist() -> None:

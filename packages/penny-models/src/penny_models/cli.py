@@ -42,7 +42,7 @@ def check(
     dtypes = ", ".join(f"{count} {dtype}" for dtype, count in report.dtypes.items())
     typer.echo(f"{report.path} is whole: {report.architecture}")
     typer.echo(f"  {report.tensors} tensors ({dtypes}) in {report.shards} files, {report.bytes:,} bytes")
-    typer.echo(f"  {report.parameters:,} parameters, {report.mtp_layers} NEXTN (MTP) layers")
+    typer.echo(f"  {report.parameters:,} parameters; NEXTN (MTP) layers: {report.mtp_layers}")
     for warning in report.warnings:
         typer.echo(f"  Warning: {warning}")
 

@@ -56,9 +56,8 @@ def _compare(folder: Path, found: dict[str, TensorInfo], expected: Shapes) -> No
         )
     wrong = {name: shape for name, shape in expected.items() if found[name].shape != shape}
     if wrong:
-        shown = "; ".join(
-            f"{name} is {list(found[name].shape)} and should be {list(wrong[name])}"
-            for name in sorted(wrong)[:5]
+        shown = first_names(
+            [f"{name} is {list(found[name].shape)} and should be {list(wrong[name])}" for name in wrong]
         )
         raise CheckpointError(
             f"{folder} has {counted(wrong, 'tensor')} of another shape than config.json asks for: {shown}; "
@@ -83,6 +82,9 @@ def _check_dtypes(folder: Path, found: dict[str, TensorInfo], expected: Shapes, 
 
 
 def _inspect(folder: Path) -> CheckpointReport:
+    if not folder.is_dir():
+        state = "is a file" if folder.exists() else "does not exist"
+        raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
     where = folder / "config.json"
     config = read_json_object(where)
     architecture = _architecture(config, where)
@@ -130,9 +132,6 @@ def check_checkpoint(path: str | Path) -> CheckpointReport:
         CheckpointError: the checkpoint must not be served; the text is a full sentence.
     """
     folder = Path(path)
-    if not folder.is_dir():
-        state = "is a file" if folder.exists() else "does not exist"
-        raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
     try:
         return _inspect(folder)
     except OSError as error:

@@ -1,6 +1,6 @@
 """The error of a checkpoint that cannot be served, and how lists of names are shown in it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 SHOWN_NAMES = 5
 
@@ -16,7 +16,7 @@ def first_names(names: Collection[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def counted(names: Iterable[str], noun: str) -> str:
+def counted(names: Collection[str], noun: str) -> str:
     """Return a count with its noun, such as ``1 tensor`` or ``7 tensors``."""
-    count = len(list(names))
+    count = len(names)
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -63,12 +63,22 @@ def parse_text_config(config: dict[str, Any], where: Path) -> TextConfig:
     save it.
 
     Raises:
-        CheckpointError: a field is missing or not a positive whole number.
+        CheckpointError: a field is missing or not a positive whole number, or ``layer_types`` disagrees.
     """
     text = config.get("text_config", config)
     if not isinstance(text, dict):
         raise CheckpointError(f"text_config in {where} is not an object.")
     sizes = {key: positive_int(text, key, where) for key in _SIZES}
+    pattern = [
+        "linear_attention" if (index + 1) % sizes["full_attention_interval"] else "full_attention"
+        for index in range(sizes["num_hidden_layers"])
+    ]
+    if text.get("layer_types") not in (None, pattern):
+        raise CheckpointError(
+            f"layer_types in {where} does not follow full_attention_interval "
+            f"{sizes['full_attention_interval']} over {sizes['num_hidden_layers']} layers; SGLang reads the "
+            "interval and transformers reads the list, so correct the one that is wrong."
+        )
     mtp = "mtp_num_hidden_layers" if "mtp_num_hidden_layers" in text else "num_nextn_predict_layers"
     return TextConfig(
         **sizes,

@@ -30,5 +30,9 @@ def path(name: str) -> Path:
 
 
 def card(name: str) -> str:
-    """Return the data card (Markdown) of a shipped checkpoint: training data, method and measured numbers."""
+    """Return the data card (Markdown) of a shipped checkpoint: training data, method and measured numbers.
+
+    Raises:
+        ValueError: as ``path``.
+    """
     return (path(name) / "CARD.md").read_text(encoding="utf-8")

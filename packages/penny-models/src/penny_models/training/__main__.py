@@ -8,12 +8,14 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Make a tiny checkpoint.")
 
-Folder = Annotated[Path, typer.Argument(help="The folder that the data step fills.")]
+Folder = Annotated[
+    Path, typer.Argument(exists=True, file_okay=False, help="The folder that the data step filled.")
+]
 
 
 @app.command()
 def data(
-    folder: Folder,
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to fill.")],
     seed: int = 27,
     megabytes: Annotated[int, typer.Option(help="Upper bound of the text from files.")] = 75,
 ) -> None:
@@ -49,7 +51,9 @@ def train_command(
 @app.command("install")
 def install_command(
     folder: Folder,
-    out: Annotated[Path, typer.Argument(help="The output folder of the training step.")],
+    out: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="The output folder of the training step.")
+    ],
     checkpoint: Annotated[Path, typer.Argument(help="The checkpoint folder to fill.")],
 ) -> None:
     """Put weights, configuration, tokenizer, data card and records together, and check them."""

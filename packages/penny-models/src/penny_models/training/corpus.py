@@ -32,7 +32,7 @@ def build_corpus(documents: Iterable[Document], limit_bytes: int) -> Corpus:
     """Deduplicate by hash, cap each distribution and the whole, and split by hash.
 
     Documents are taken in the order of their hash, so that a cap keeps an even sample. Prose is never
-    capped. The standard library is kept whole.
+    capped, though it counts. The standard library is kept whole.
     """
     seen: set[str] = set()
     spent: Counter[str] = Counter()

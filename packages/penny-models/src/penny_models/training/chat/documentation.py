@@ -24,8 +24,6 @@ _WHAT = (
 )
 _SHOW = ("Show me the source of {}.", "Write the function {}.", "How is {} written?", "Show {}.")
 _MAX_SOURCE_LINES = 14
-
-
 _KNOWN_AS = {"posixpath": "os.path", "_pydecimal": "decimal", "_pydatetime": "datetime", "_pyio": "io"}
 
 
