@@ -7,14 +7,18 @@ import json
 import math
 import random
 import re
+import unicodedata
 from email.message import Message
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from penny_models.training import corpus as corpus_module
+from penny_models.training import data
 from penny_models.training.batches import window_batches
 from penny_models.training.chat import arithmetic, build, builtin_objects, documentation, smalltalk, tools
 from penny_models.training.chat.base import Dialogue, assistant, render, user
@@ -22,7 +26,7 @@ from penny_models.training.corpus import Corpus, build_corpus, is_held_out, mani
 from penny_models.training.data import bits_per_byte, summarise
 from penny_models.training.licences import permissive_licence
 from penny_models.training.ngram import NGram
-from penny_models.training.shards import TokenStream
+from penny_models.training.shards import TokenStream, load_streams
 from penny_models.training.sources import Document, Kind, document, stdlib_documents
 from penny_models.training.tokenizer import train_tokenizer
 
@@ -350,6 +354,34 @@ def test_generated_chat_follows_the_split_of_its_files() -> None:
     assert any("Heat the broth" in text for text in held_out)
     assert not any("broth" in text for text in trained)
     assert not any("water" in text for text in held_out)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_data_step_is_repeatable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    every = [item for item in stdlib_documents() if len(item.text) < 12_000]
+    read = [item for item in every if item.kind == "prose" or is_held_out(item.sha256, "code")] + every[:40]
+    monkeypatch.setattr(data, "stdlib_documents", lambda: iter(read))
+    monkeypatch.setattr(data, "package_documents", lambda: iter([doc("x = 1\n" * 20)]))
+    record = data.build_data(tmp_path / "one", 27, 10**7)
+    assert data.build_data(tmp_path / "two", 27, 10**7) == record
+    files = sorted(file.relative_to(tmp_path / "one") for file in (tmp_path / "one").rglob("*.*"))
+    for file in files:
+        if file.suffix == ".json":
+            assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert {str(file) for file in files} >= {"train.npz", "held_out.npz", "checkpoint/tokenizer.json"}
+
+    train = load_streams(tmp_path / "one" / "train.npz")["train"]
+    assert hashlib.sha256(train.tokens.tobytes()).hexdigest() == record["train_tokens_sha256"]
+    assert (len(train.tokens), train.text_bytes) == (record["train_tokens"], record["train_bytes"])
+    assert sum(record["train_bytes_by_kind"].values()) == record["train_bytes"]
+    # The tokens are the texts, each closed by an end marker, and none of the held-out ones.
+    tokenizer = Tokenizer.from_file(str(tmp_path / "one" / "checkpoint" / "tokenizer.json"))
+    trained = set(tokenizer.decode(train.tokens.tolist(), skip_special_tokens=False).split("<|endoftext|>"))
+    for item in read:
+        text = unicodedata.normalize("NFC", item.text)
+        assert (text in trained) != held_out_by_hand(item.text, 64 if item.kind == "code" else 24)
+    numbers = json.loads((tmp_path / "one" / "baselines.json").read_text())
+    assert all(numbers["trigram"][kind] < numbers["unigram"][kind] for kind in ("code", "chat", "all"))
 
 
 def test_small_talk_alternates_roles() -> None:

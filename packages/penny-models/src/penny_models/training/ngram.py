@@ -39,7 +39,6 @@ def _discount(counts: NDArray[np.int64]) -> float:
 class NGram:
     """Counts of a training stream. Keys are token ids packed in 12 bits each, oldest token highest."""
 
-    vocab: int
     unigram: NDArray[np.float64]
     continuation: NDArray[np.float64]
     bigram: Counts
@@ -60,7 +59,6 @@ class NGram:
         endings = np.bincount((bigram[0] & np.uint64(4095)).astype(np.int64), minlength=vocab)
         plain = np.bincount(tokens.astype(np.int64), minlength=vocab) + 1.0
         return cls(
-            vocab=vocab,
             unigram=plain / plain.sum(),
             continuation=(endings + 0.5) / (endings + 0.5).sum(),
             bigram=bigram,
