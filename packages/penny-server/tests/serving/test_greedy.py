@@ -12,9 +12,14 @@ NEW_TOKENS = 64
 
 
 def expected(reference, ids: list[int], new_tokens: int = NEW_TOKENS) -> list[int]:
+    prompt = torch.tensor([ids])
     with torch.inference_mode():
         out = reference.generate(
-            torch.tensor([ids]), max_new_tokens=new_tokens, pad_token_id=0, do_sample=False
+            prompt,
+            attention_mask=torch.ones_like(prompt),  # else prompt tokens equal to the padding are masked
+            max_new_tokens=new_tokens,
+            pad_token_id=0,
+            do_sample=False,
         )
     return out[0, len(ids) :].tolist()
 
