@@ -1,5 +1,6 @@
 """Held-out evaluation of a model: bits per byte, and how often the MTP steps would be accepted."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,10 @@ class _Sums:
     right2: int = 0
 
 
-def _windows(tokens: Tokens, length: int, batch: int, device: torch.device) -> Any:
-    """Yield (windows [b, length + 3], first position that counts [b], last position that counts [b])."""
+def _windows(
+    tokens: Tokens, length: int, batch: int, device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (windows [b, length + 3], how many of their positions have a next token [b])."""
     stream = torch.from_numpy(tokens.astype("int64"))
     padded = torch.cat([stream, stream.new_zeros(length + 3)])
     starts = torch.arange(0, len(tokens) - 1, length)
