@@ -2,9 +2,9 @@
 
     python packages/penny-kernels/benchmarks/cpu_ops.py [--threads 1] [--dtype bfloat16] [--json OUT]
 
-Shapes are those of tiny-27b. The floor is the bytes that the operation must read and write, over the bandwidth
-that a large copy reaches in the same run; at these sizes the calls themselves, not the bytes, are what it costs.
-Times are the best of 60 repeats of 20 calls, by the wall clock: run it on an otherwise idle machine.
+Shapes are those of tiny-27b. The floor is the bytes that the operation must read and write, over the
+bandwidth that a large copy reaches in the same run; at these sizes the calls themselves, not the bytes, are
+what it costs. Times are the best of 60 repeats of 20 calls, by the wall clock: run it on an idle machine.
 """
 
 import argparse

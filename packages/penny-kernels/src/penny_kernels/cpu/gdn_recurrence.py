@@ -106,7 +106,7 @@ def _recur(
 
 
 def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
-    return x.split(sizes) if len(sizes) > 1 else (x,)
+    return (x,) if len(sizes) == 1 else x.split(sizes)
 
 
 def _advance(
@@ -250,13 +250,12 @@ def _draft_hooks(
     """What keeps each draft token's state in ``buffer``, and what fetches its parent's from there."""
 
     def keep(step: int, state: Tensor) -> None:
-        n = state.shape[0]
-        copy_all([buffer[row, step] if row >= 0 else None for row in rows[:n]], state)
+        states = zip(rows, state.unbind(), strict=False)
+        copy_all([(buffer[row, step], source) for row, source in states if row >= 0])
 
     def restore(step: int, state: Tensor) -> None:
         if step and parents is not None:
-            origins = zip(rows, parents, strict=True)
-            kept = [buffer[row, parent[step]] if row >= 0 else None for row, parent in origins]
-            copy_all(list(state), kept[: state.shape[0]])
+            states = zip(rows, parents, state.unbind(), strict=False)
+            copy_all([(target, buffer[row, parent[step]]) for row, parent, target in states if row >= 0])
 
     return None if parents is None else restore, keep

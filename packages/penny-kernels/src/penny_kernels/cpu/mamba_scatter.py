@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from penny_kernels.cpu.state_slots import copy_all
+
 
 def track_mamba_states_all_layers(
     conv_states_pool: Tensor,
@@ -50,13 +52,15 @@ def fused_mamba_state_scatter_with_mask(
         dst_indices_raw, step_indices_raw: [requests]; a negative step leaves the slot alone.
         src_indices_raw: [requests]; None: request i has row i.
     """
-    if src_indices_raw is None:
-        src_indices_raw = torch.arange(step_indices_raw.shape[0])
-    keep = (step_indices_raw >= 0) & (step_indices_raw < src.shape[2])
-    keep &= (dst_indices_raw >= 0) & (dst_indices_raw < dst.shape[1])
-    keep &= (src_indices_raw >= 0) & (src_indices_raw < src.shape[1])
-    rows, steps = src_indices_raw[keep].to(torch.int64), step_indices_raw[keep].to(torch.int64)
-    dst[:, dst_indices_raw[keep].to(torch.int64)] = src[:, rows, steps].to(dst.dtype)
+    slots, steps = dst_indices_raw.tolist(), step_indices_raw.tolist()
+    rows = list(range(len(steps))) if src_indices_raw is None else src_indices_raw.tolist()
+    copy_all(
+        [
+            (dst[:, slot], src[:, row, step])
+            for slot, row, step in zip(slots, rows, steps, strict=True)
+            if 0 <= slot < dst.shape[1] and 0 <= row < src.shape[1] and 0 <= step < src.shape[2]
+        ]
+    )
 
 
 fused_conv_window_scatter_with_mask = fused_mamba_state_scatter_with_mask

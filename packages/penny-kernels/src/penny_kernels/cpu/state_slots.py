@@ -25,14 +25,13 @@ def store_slots(pool: Tensor, slots: list[int], states: Tensor) -> None:
     if first >= 0 and slots == list(range(first, first + len(slots))):
         pool[first : first + len(slots)].copy_(states)
         return
-    copy_all([pool[slot] if slot >= 0 else None for slot in slots], states)
+    copy_all([(pool[slot], state) for slot, state in zip(slots, states.unbind(), strict=True) if slot >= 0])
 
 
-def copy_all(targets: list[Tensor | None], sources: list[Tensor | None] | Tensor) -> None:
-    """Copy each source to its target in one call; pairs with a None are left out.
+def copy_all(pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Copy to the first of each pair from its second, in one call.
 
     Three times as fast as ``index_copy_`` on rows of a state's size, and six times as fast as indexing.
     """
-    pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if t is not None and s is not None]
     if pairs:
-        torch._foreach_copy_([t for t, _ in pairs], [s for _, s in pairs])
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
