@@ -89,3 +89,11 @@ def test_stock_models_import_on_it():
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.split() == ["penny_kernels.cpu.causal_conv1d", "penny_kernels.cpu.gating"]
+
+
+def test_registry_holds_every_exported_function_that_is_named_as_an_operation() -> None:
+    """Stock's CPU operations end in ``_cpu``; one that is exported but not registered fails only in a server."""
+    registered = {name for operations in cpu.registry.values() for name in operations}
+    exported = {name for name in cpu.__all__ if name.endswith("_cpu")}
+    assert exported
+    assert exported <= registered

@@ -2,6 +2,8 @@
 
 from torch import Tensor, int64, uint32
 
+from penny_kernels.cpu.operations import operation
+
 MASK = 0xFFFFFFFF
 
 
@@ -15,6 +17,7 @@ def _mixed(state: Tensor | int, block: Tensor) -> Tensor:
     return (_rotated(state, 13) * 5 + 0xE6546B64) & MASK
 
 
+@operation("torch.ops.sgl_kernel")
 def murmur_hash32_cpu(seed: Tensor, positions: Tensor, col_indices: Tensor) -> Tensor:
     """MurmurHash3 (x86, 32 bits, seed 0) of each row's 64-bit seed, 32-bit position and 32-bit column.
 
