@@ -70,7 +70,7 @@ def test_what_it_offers_and_what_it_lacks():
 
 def test_registry_names_each_operation_once():
     names = [name for operations in cpu.registry.values() for name in operations]
-    assert len(names) == len(set(names)) == 26
+    assert len(names) == len(set(names)) == 27
     assert all(name == f.__name__ for operations in cpu.registry.values() for name, f in operations.items())
     assert not hasattr(
         torch.ops.sgl_kernel, "decode_attention_cpu"
@@ -92,7 +92,7 @@ def test_stock_models_import_on_it():
 
 
 def test_registry_holds_every_exported_function_that_is_named_as_an_operation() -> None:
-    """Stock's CPU operations end in ``_cpu``; one that is exported but not registered fails only in a server."""
+    """Stock names them ``..._cpu``; one that is exported but not registered fails only in a server."""
     registered = {name for operations in cpu.registry.values() for name in operations}
     exported = {name for name in cpu.__all__ if name.endswith("_cpu")}
     assert exported
