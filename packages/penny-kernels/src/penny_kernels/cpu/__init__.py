@@ -23,7 +23,7 @@ from penny_kernels.cpu.mamba_scatter import (
     track_mamba_states_all_layers,
 )
 from penny_kernels.cpu.murmur_hash import murmur_hash32_cpu
-from penny_kernels.cpu.norms import fused_rmsnorm_gated_cpu
+from penny_kernels.cpu.norms import fused_rmsnorm_gated_cpu, gemma_rmsnorm
 from penny_kernels.cpu.operations import missing_operation, registry
 from penny_kernels.cpu.qsa import gather_qsa_compressed_keys
 
@@ -41,6 +41,7 @@ __all__ = [
     "fused_mamba_state_scatter_with_mask",
     "fused_rmsnorm_gated_cpu",
     "gather_qsa_compressed_keys",
+    "gemma_rmsnorm",
     "missing_operation",
     "murmur_hash32_cpu",
     "registry",

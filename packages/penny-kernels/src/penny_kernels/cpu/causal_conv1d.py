@@ -112,14 +112,14 @@ def causal_conv1d_update_cpu(
     """
     slots = conv_state_indices.tolist()
     taps = weight.float().t()
-    past = load_slots(conv_state, slots)[0].transpose(1, 2).float()
+    past = load_slots(conv_state, slots)[0].transpose(1, 2)
     if x.dim() == 2:
-        window = torch.cat((past, x.float().unsqueeze(1)), 1)
+        window = torch.cat((past, x.unsqueeze(1)), 1).float()
         store_slots(conv_state, slots, window[:, 1:].transpose(1, 2))
         return _finish((window * taps).sum(1), bias, activation).to(x.dtype)
 
     history, steps = past.shape[1], x.shape[2]
-    padded = torch.cat((past, x.transpose(1, 2).float()), 1)
+    padded = torch.cat((past, x.transpose(1, 2)), 1).float()
     node = torch.arange(history, history + steps).expand(len(slots), steps)
     if retrieve_next_token is None:
         links = torch.arange(-1, history + steps - 1).clamp(min=0).expand(len(slots), -1)

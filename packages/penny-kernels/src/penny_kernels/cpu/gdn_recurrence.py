@@ -20,7 +20,7 @@ from torch import Tensor
 
 from penny_kernels.cpu.gating import fused_gdn_gating_cpu
 from penny_kernels.cpu.operations import operation
-from penny_kernels.cpu.ragged import TimeMajor, time_major
+from penny_kernels.cpu.ragged import TimeMajor, one_token_each, time_major
 from penny_kernels.cpu.state_slots import copy_all, load_slots, store_slots
 
 CHUNK = 64
@@ -53,53 +53,41 @@ def _recur(
     Returns:
         [1, tokens, HV, V] float32.
     """
-    _, tokens, k_heads, k_dim = k.shape
+    k_heads, k_dim = k.shape[2:]
     v_heads, v_dim = v.shape[2:]
-    per_head = (tokens, k_heads, v_heads // k_heads, 1)
-    rows = v_heads // k_heads * v_dim
-
-    kq = torch.stack((k, q), 3).view(tokens, k_heads, 2, k_dim).float()
+    ratio = v_heads // k_heads
+    kq = torch.stack((k, q), 3).view(-1, 2, k_dim).float()
     if l2norm:
         kq *= (kq * kq).sum(-1, keepdim=True).add_(_L2_EPS).rsqrt_()
-    dot = (kq[:, :, 0] * kq[:, :, 1]).sum(-1).view(tokens, k_heads, 1, 1)
-    kq = kq.view(tokens * k_heads, 2, k_dim)
-    decay = g.exp().view(per_head)
-    beta = beta.reshape(per_head)
+    k_row, q_row = kq.split_with_sizes((1, 1), 1)
+    dot = (k_row * q_row).sum(-1).view(-1, 1, 1, 1)
+    # From here on [tokens * k_heads, value heads per key head, v_dim, k_dim], 1 for what a factor lacks.
+    decay = g.exp().view(-1, ratio, 1, 1)
+    beta = beta.view(-1, ratio, 1, 1)
     write_decay = decay * beta
-    new = v.view(tokens, k_heads, -1, v_dim) * beta
-    read = new.new_empty(tokens * k_heads, 2, rows)
-    read_k, read_q = read.view(tokens, k_heads, 2, -1, v_dim).unbind(2)
+    new = v.reshape(-1, ratio, v_dim, 1) * beta
+    k_row = k_row.unsqueeze(1)
+    read = new.new_empty(kq.shape[0], 2, ratio * v_dim)
+    read_k, read_q = read.view(-1, 2, ratio, v_dim, 1).unbind(1)
     written = torch.empty_like(new)
 
     # The value heads of one key head are more rows of its state.
-    by_k_head, by_v_head = state.view(-1, rows, k_dim), state.view(-1, v_dim, k_dim)
-    transposed = by_k_head.transpose(1, 2)
-    k_sizes = [n * k_heads for n in active]
-    steps = zip(
-        active,
-        _split(kq, k_sizes),
-        _split(kq[:, :1], k_sizes),
-        _split(decay.view(-1, 1, 1), [n * v_heads for n in active]),
-        _split(new, active),
-        _split(write_decay, active),
-        _split(read, k_sizes),
-        _split(read_k, active),
-        _split(written, active),
-        _split(written.view(-1, rows, 1), k_sizes),
-        strict=True,
-    )
+    by_head = state.view(-1, ratio, v_dim, k_dim)
+    transposed = state.view(-1, ratio * v_dim, k_dim).transpose(1, 2)
+    parts = (kq, k_row, decay, new, write_decay, read, read_k, written)
+    sizes = [n * k_heads for n in active]
     live = state.shape[0]
-    for step, (n, kq_t, k_t, decay_t, new_t, write_t, read_t, read_k_t, u_t, u_column) in enumerate(steps):
+    for step, (n, *part) in enumerate(zip(active, *(_split(x, sizes) for x in parts), strict=True)):
+        kq_t, k_t, decay_t, new_t, write_t, read_t, read_k_t, u_t = part
         if n != live:
-            live = n
-            state, by_v_head = state[:n], by_v_head[: n * v_heads]
-            by_k_head, transposed = by_k_head[: n * k_heads], transposed[: n * k_heads]
+            live, rows = n, n * k_heads
+            state, by_head, transposed = state[:n], by_head[:rows], transposed[:rows]
         if before is not None:
             before(step, state)
         torch.bmm(kq_t, transposed, out=read_t)
         torch.addcmul(new_t, write_t, read_k_t, value=-1, out=u_t)
-        by_v_head.mul_(decay_t)
-        by_k_head.addcmul_(u_column, k_t)
+        by_head.mul_(decay_t)
+        by_head.addcmul_(u_t, k_t)
         if after is not None:
             after(step, state)
     return (read_q * decay).addcmul_(dot, written).mul_(k_dim**-0.5).view(v.shape)
@@ -230,7 +218,8 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             "fused_sigmoid_gating_delta_rule_update_cpu serves gated delta nets with softplus beta 1 and "
             f"threshold 20; found is_kda={is_kda}, beta {softplus_beta}, threshold {softplus_threshold}."
         )
-    plan = time_major(cu_seqlens.tolist())
+    sequences = cu_seqlens.shape[0] - 1
+    plan = one_token_each(sequences) if q.shape[1] == sequences else time_major(cu_seqlens.tolist())
     before = after = None
     if intermediate_states_buffer is not None:
         assert intermediate_state_indices is not None

@@ -1,5 +1,6 @@
 """RMS normalisations of the two model families: gemma form (1 + w), gated form, and L2."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,8 +18,8 @@ def gemma_rmsnorm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     Returns:
         [..., dim] in the dtype of ``x``, contiguous for an ``x`` whose rows are in order; float32 inside.
     """
-    dim = weight.shape
-    return F.rms_norm(x.float(), dim, weight.float() + 1.0, eps).to(x.dtype)
+    normed = torch.rms_norm(x.float(), weight.shape, None, eps)
+    return normed.addcmul_(normed, weight.float()).to(x.dtype)
 
 
 @operation("torch.ops.sgl_kernel")
@@ -34,7 +35,7 @@ def fused_qk_gemma_rmsnorm_cpu(
     Returns:
         (q [tokens * heads, head_dim], k [tokens * kv_heads, head_dim]), contiguous.
     """
-    q_heads, k_heads = q.unflatten(-1, (-1, head_dim)), k.unflatten(-1, (-1, head_dim))
+    q_heads, k_heads = (x.view(x.shape[0], -1, head_dim) for x in (q, k))
     return (
         gemma_rmsnorm(q_heads, q_weight, eps).reshape(-1, head_dim),
         gemma_rmsnorm(k_heads, k_weight, eps).reshape(-1, head_dim),
@@ -61,8 +62,8 @@ def fused_qk_gemma_rmsnorm_with_gate_cpu(
         (q [tokens * num_heads, head_dim], k [tokens * kv_heads, head_dim], gate as q), contiguous.
     """
     heads = q_gate.view(q_gate.shape[0], num_heads, 2 * head_dim)
-    q, gate = heads.split(head_dim, -1)
-    k_heads = k.unflatten(-1, (-1, head_dim))
+    q, gate = heads.split_with_sizes((head_dim, head_dim), -1)
+    k_heads = k.view(k.shape[0], -1, head_dim)
     return (
         gemma_rmsnorm(q, q_weight, eps).view(-1, head_dim),
         gemma_rmsnorm(k_heads, k_weight, eps).reshape(-1, head_dim),
@@ -80,7 +81,7 @@ def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) ->
     Returns:
         [rows, dim] in the dtype of ``x``; float32 inside.
     """
-    normed = F.rms_norm(x.float(), weight.shape, weight.float(), eps)
+    normed = torch.rms_norm(x.float(), weight.shape, weight.float(), eps)
     return normed.mul_(F.silu(z.float())).to(x.dtype)
 
 

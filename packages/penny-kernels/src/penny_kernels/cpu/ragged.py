@@ -48,9 +48,14 @@ def time_major(cu_seqlens: list[int]) -> TimeMajor:
     lengths = [end - start for start, end in pairwise(cu_seqlens)]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     steps = lengths[order[0]]
-    if len(order) == 1 or steps == 1:
-        return TimeMajor(order, [len(order)] * steps, None)
+    if len(order) == 1:
+        return TimeMajor(order, [1] * steps, None)
     step = torch.arange(steps).unsqueeze(1)
     alive = step < torch.tensor([lengths[i] for i in order])
     tokens = (torch.tensor([cu_seqlens[i] for i in order]) + step)[alive]
     return TimeMajor(order, alive.sum(1).tolist(), tokens)
+
+
+def one_token_each(sequences: int) -> TimeMajor:
+    """The order of a decode step."""
+    return TimeMajor(list(range(sequences)), [sequences], None)
