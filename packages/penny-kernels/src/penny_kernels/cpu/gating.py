@@ -1,8 +1,8 @@
 """Gates and the splitting of fused projections.
 
 ``exp`` and ``logsigmoid`` give an element the same bits wherever it lies in a tensor; ``sigmoid`` and
-``softplus`` do not (their vector loops end in scalar code). The gates of the recurrence use only the former, so
-that they do not depend on how tokens are batched.
+``softplus`` do not (their vector loops end in scalar code). The gates of the recurrence use only the former,
+so that they do not depend on how tokens are batched.
 """
 
 import torch
