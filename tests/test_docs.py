@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penny_server.sglang.registry import all_seams
+from penny_server.sglang.registry import all_seams, features
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("packages/*/README.md")])
@@ -67,6 +67,11 @@ def test_the_example_seam_is_a_real_one() -> None:
         assert f"| `{part}`" in page or f"| {part}" in page, (
             f"docs/seams.md does not say {part!r} of {seam.name}."
         )
+
+
+def test_seams_page_lists_every_feature() -> None:
+    section = (ROOT / "docs" / "seams.md").read_text().partition("## The features")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == set(features())
 
 
 def test_the_two_commands_are_the_same_everywhere() -> None:
