@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 SMALL_BATCH = 4
-"""Rows up to which float32 is faster: a bfloat16 product costs about 14 us before its first multiplication."""
+"""Rows up to which float32 is faster: a bfloat16 product costs about 14 us to start."""
 
 
 def linear_with_wide_copy(
