@@ -74,7 +74,9 @@ def compare(url: str, exact: Any, rounded: Any, ids: list[int]) -> dict[str, Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--url", required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -97,7 +99,9 @@ def main() -> None:
     args.out.write_text(json.dumps(result, indent=1) + "\n")
     print(f"{result['same']} of {len(rows)} prompts have the same {NEW_TOKENS} tokens")
     for row in different:
-        print(f"  parts at token {row['first_difference']}: gap {row['gap']:.4f}, rounding {row['rounding']:.4f}")
+        print(
+            f"  parts at token {row['first_difference']}: gap {row['gap']:.4f}, rounding {row['rounding']:.4f}"
+        )
 
 
 if __name__ == "__main__":

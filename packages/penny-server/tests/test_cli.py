@@ -109,6 +109,13 @@ def test_dry_run_prints_the_command(tmp_path: Path) -> None:
     assert "--dtype float32" in line
 
 
+def test_dry_run_for_a_gpu_needs_no_gpu(tmp_path: Path) -> None:
+    result = penny("serve", "tiny-27b", "--dry-run", "--device", "cuda", "--model", str(tmp_path))
+    assert result.returncode == 0
+    assert "--device cuda" in result.stdout
+    assert "SGLANG_USE_CPU_ENGINE" not in result.stdout
+
+
 def test_dry_run_as_json_agrees(tmp_path: Path) -> None:
     args = ("serve", "tiny-27b", "--dry-run", "--model", str(tmp_path))
     resolved = json.loads(penny(*args, "--json").stdout)

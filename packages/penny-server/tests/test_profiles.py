@@ -71,9 +71,10 @@ def test_tiny_27b_on_a_cpu() -> None:
         "SGLANG_MAMBA_CONV_DTYPE": "bfloat16",
         "SGLANG_USE_CPU_ENGINE": "1",
         "TORCHDYNAMO_DISABLE": "1",
+        "SGLANG_ENABLE_TORCH_INFERENCE_MODE": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": "/standin",
-        "PENNY_FEATURES": "progress,requests,seeds,cpu",
+        "PENNY_FEATURES": "progress,pools,requests,seeds,cpu",
     }
 
 
@@ -81,7 +82,7 @@ def test_tiny_27b_on_a_gpu_has_nothing_of_the_cpu() -> None:
     launch = resolved("cuda")
     assert option(launch, "--device") == "cuda"
     assert option(launch, "--attention-backend") == "triton"
-    assert launch.features == ("progress", "requests", "seeds")
+    assert launch.features == ("progress", "pools", "requests", "seeds")
     assert not {"SGLANG_USE_CPU_ENGINE", "TORCHDYNAMO_DISABLE", "PYTHONPATH"} & set(launch.env)
 
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Literal
 
 import pytest
-from penny_server.sglang.seams.requests import field_of, plain_grammar_error, range_error, sentence_of
 from pydantic import BaseModel, ValidationError
+
+from penny_server.sglang.seams.requests import field_of, plain_grammar_error, range_error, sentence_of
 
 
 class Message(BaseModel):
@@ -53,7 +54,12 @@ def test_field_of(location: tuple, field: str) -> None:
 
 
 def test_text_that_is_no_json() -> None:
-    error = {"type": "json_invalid", "loc": ("body", 1), "msg": "JSON decode error", "ctx": {"error": "no key"}}
+    error = {
+        "type": "json_invalid",
+        "loc": ("body", 1),
+        "msg": "JSON decode error",
+        "ctx": {"error": "no key"},
+    }
     assert sentence_of([error]) == "body: JSON decode error (found no key at character 1)."
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from penny_server.sglang import SeamError, check_seams, features, registry, seams_report
-from penny_server.sglang.source import SourceNotFound, digest_of, source_of, split_target
+from penny_server.sglang.source import SourceNotFoundError, digest_of, source_of, split_target
 
 MODULE = """\
 import functools
@@ -64,12 +65,12 @@ def test_digest_is_the_sha256_of_the_source(package: str) -> None:
 
 @pytest.mark.parametrize("name", ["Runner.gone", "gone", "Runner.load.inner"])
 def test_a_name_that_is_not_defined(package: str, name: str) -> None:
-    with pytest.raises(SourceNotFound, match="defines no"):
+    with pytest.raises(SourceNotFoundError, match="defines no"):
         source_of(f"{package}.{name}")
 
 
 def test_a_module_that_is_not_there() -> None:
-    with pytest.raises(SourceNotFound):
+    with pytest.raises(SourceNotFoundError):
         split_target("no_such_package.module.name")
 
 

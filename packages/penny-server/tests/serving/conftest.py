@@ -96,14 +96,14 @@ def checkpoint() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tokenizer(checkpoint: Path):  # noqa: ANN201 - transformers types are untyped
+def tokenizer(checkpoint: Path):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(checkpoint)
 
 
 @pytest.fixture(scope="session")
-def reference(checkpoint: Path):  # noqa: ANN201
+def reference(checkpoint: Path):
     """The independent implementation: transformers' own model on the same weights in float32."""
     import torch
     from transformers import Qwen3_5ForConditionalGeneration

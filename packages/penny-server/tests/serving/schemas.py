@@ -14,7 +14,9 @@ def _value(rng: random.Random, depth: int) -> dict[str, Any]:
         kind = "enum"
     match kind:
         case "enum":
-            return {"enum": rng.sample(["red", "green", 3, 4.5, True, None, "a b", 'quote"d'], rng.randint(1, 4))}
+            return {
+                "enum": rng.sample(["red", "green", 3, 4.5, True, None, "a b", 'quote"d'], rng.randint(1, 4))
+            }
         case "const":
             return {"const": rng.choice(["fixed", 7, False])}
         case "integer":

@@ -79,7 +79,9 @@ def test_stop_string_ends_before_it(server) -> None:
 
 def test_seed_repeats_a_sample_and_another_seed_does_not(server) -> None:
     def sample(seed: int) -> str:
-        return complete(server, temperature=1.5, seed=seed, max_tokens=40, ignore_eos=True)["choices"][0]["text"]
+        return complete(server, temperature=1.5, seed=seed, max_tokens=40, ignore_eos=True)["choices"][0][
+            "text"
+        ]
 
     assert sample(1) == sample(1)
     assert len({sample(seed) for seed in range(1, 6)}) == 5
@@ -97,7 +99,10 @@ def test_seed_goes_with_top_k_top_p_and_min_p_and_with_company(server) -> None:
 
 
 def test_requests_without_a_seed_differ(server) -> None:
-    texts = {complete(server, temperature=1.5, max_tokens=40, ignore_eos=True)["choices"][0]["text"] for _ in range(3)}
+    texts = {
+        complete(server, temperature=1.5, max_tokens=40, ignore_eos=True)["choices"][0]["text"]
+        for _ in range(3)
+    }
     assert len(texts) == 3
 
 

@@ -51,13 +51,17 @@ def test_malformed_request_is_refused_and_names_the_field(server, name: str) -> 
 
 def test_body_that_is_not_json(server) -> None:
     response = httpx.post(
-        f"{server.url}/v1/chat/completions", content=b"{not json", headers={"content-type": "application/json"}
+        f"{server.url}/v1/chat/completions",
+        content=b"{not json",
+        headers={"content-type": "application/json"},
     )
     assert response.status_code == 400
     assert "json" in response.text.lower()
 
 
 def test_over_long_prompt_is_refused_with_both_lengths(server) -> None:
-    response = server.post("/v1/completions", {"model": "tiny-27b", "prompt": "word " * 20000, "max_tokens": 1})
+    response = server.post(
+        "/v1/completions", {"model": "tiny-27b", "prompt": "word " * 20000, "max_tokens": 1}
+    )
     assert response.status_code == 400
     assert re.search(r"40000 tokens.*longer than.*context length \(4096 tokens\)", response.json()["message"])

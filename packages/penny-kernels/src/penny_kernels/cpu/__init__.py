@@ -15,7 +15,6 @@ from penny_kernels.cpu.kv_copy import (
     transfer_kv_direct,
     transfer_kv_per_layer_direct_pf_lf,
 )
-from penny_kernels.cpu.linear import linear_with_wide_copy
 from penny_kernels.cpu.mamba_scatter import (
     fused_commit_track_indices,
     fused_conv_window_scatter_with_mask,
@@ -43,7 +42,6 @@ __all__ = [
     "fused_rmsnorm_gated_cpu",
     "gather_qsa_compressed_keys",
     "gemma_rmsnorm",
-    "linear_with_wide_copy",
     "missing_operation",
     "murmur_hash32_cpu",
     "registry",

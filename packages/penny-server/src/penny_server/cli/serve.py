@@ -52,7 +52,7 @@ def serve(
     """Start an OpenAI-compatible server from PROFILE and keep it running until Ctrl-C."""
     started = time.time()
     try:
-        launch = _resolve(profile, device, set_ or [], host, port, model)
+        launch = _resolve(profile, device, set_ or [], host, port, model, dry_run)
         if dry_run:
             _print_launch(launch, as_json)
             return
@@ -81,6 +81,7 @@ def _resolve(
     host: str | None,
     port: int | None,
     model: Path | None,
+    dry_run: bool,
 ) -> Launch:
     from penny_server.profiles import load, load_all, parse_overrides, resolve
     from penny_server.serving.choose import choose_checkpoint, choose_device, surroundings
@@ -88,7 +89,9 @@ def _resolve(
 
     profile = load(name)
     overrides = parse_overrides(settings)
-    chosen = choose_device(profile, device, usable_gpus(), load_all())
+    # A dry run may be for another machine: a device that is named needs not be here.
+    named = device if dry_run and device != "auto" else None
+    chosen = named or choose_device(profile, device, usable_gpus(), load_all())
     checkpoint = choose_checkpoint(profile, model)
     return resolve(profile, chosen, checkpoint, surroundings(), overrides, host, port)
 

@@ -38,7 +38,9 @@ def main(argv: list[str]) -> None:
         server_args = prepare_server_args(argv)
         server_args.resolve_once()
     except (ValueError, AssertionError) as error:
-        emit("imports", "fail", message=f"SGLang refuses these settings: {error}", exit_code=EXIT_START_FAILED)
+        emit(
+            "imports", "fail", message=f"SGLang refuses these settings: {error}", exit_code=EXIT_START_FAILED
+        )
         raise
     try:
         launch_server(

@@ -44,7 +44,9 @@ def apply(seams: tuple[Seam, ...]) -> None:
     HookRegistry.apply_hooks()
     for seam in seams:
         if not seam.probe():
-            raise SeamError(f"Seam {seam.name} did not take: {seam.target} shows no effect of it ({seam.summary}).")
+            raise SeamError(
+                f"Seam {seam.name} did not take: {seam.target} shows no effect of it ({seam.summary})."
+            )
 
 
 def load() -> None:

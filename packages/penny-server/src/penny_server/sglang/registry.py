@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penny_server.sglang import seams as seams_package
 from penny_server.sglang.seam import SGLANG_VERSION, Seam, SeamError, SeamStatus, State
-from penny_server.sglang.source import SourceNotFound, digest_of
+from penny_server.sglang.source import SourceNotFoundError, digest_of
 
 ACTIVE_FILE = "seams.jsonl"
 """File in the run directory to which each server process appends the seams that it has proven active."""
@@ -56,7 +56,7 @@ def check_version() -> None:
 def _found(seam: Seam) -> tuple[str, State]:
     try:
         found = digest_of(seam.target)
-    except SourceNotFound:
+    except SourceNotFoundError:
         return "", "missing"
     return found, "fits" if found == seam.digest else "changed"
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 
-class SourceNotFound(LookupError):
+class SourceNotFoundError(LookupError):
     """The installed SGLang has no such module or name."""
 
 
@@ -18,13 +18,13 @@ def module_file(module: str) -> Path:
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None or not spec.submodule_search_locations:
-        raise SourceNotFound(f"{top} is not installed")
+        raise SourceNotFoundError(f"{top} is not installed")
     for root in spec.submodule_search_locations:
         base = Path(root).joinpath(*rest)
         for candidate in (base / "__init__.py", base.with_suffix(".py")):
             if candidate.is_file():
                 return candidate
-    raise SourceNotFound(f"the installed {top} has no module {module}")
+    raise SourceNotFoundError(f"the installed {top} has no module {module}")
 
 
 @lru_cache(maxsize=64)
@@ -56,16 +56,16 @@ def split_target(target: str) -> tuple[str, list[str]]:
     for cut in range(len(parts) - 1, 0, -1):
         try:
             module_file(".".join(parts[:cut]))
-        except SourceNotFound:
+        except SourceNotFoundError:
             continue
         return ".".join(parts[:cut]), parts[cut:]
-    raise SourceNotFound(f"no module of {target} exists in the installed SGLang")
+    raise SourceNotFoundError(f"no module of {target} exists in the installed SGLang")
 
 
 def source_of(target: str) -> str:
     """Source text of a function, method, class or module-level assignment, decorators included.
 
-    Raises SourceNotFound when the installed SGLang does not define ``target``.
+    Raises SourceNotFoundError when the installed SGLang does not define ``target``.
     """
     module, names = split_target(target)
     lines, tree = _parsed(module_file(module))
@@ -74,7 +74,7 @@ def source_of(target: str) -> str:
     for name in names:
         node = _named(body, name)
         if node is None:
-            raise SourceNotFound(f"{module} defines no {'.'.join(names)}")
+            raise SourceNotFoundError(f"{module} defines no {'.'.join(names)}")
         body = getattr(node, "body", [])
     assert node is not None
     decorators = getattr(node, "decorator_list", [])

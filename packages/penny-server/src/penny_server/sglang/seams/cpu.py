@@ -65,7 +65,7 @@ def _memory_is_pageable() -> bool:
 def _extra_buffer_supported() -> bool:
     from sglang.srt.arg_groups import mamba_hook
 
-    return mamba_hook._platform_supports_mamba_cache_extra_buffer()
+    return bool(mamba_hook._platform_supports_mamba_cache_extra_buffer())
 
 
 def _seam(

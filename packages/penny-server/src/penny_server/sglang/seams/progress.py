@@ -55,7 +55,19 @@ def _phase(method: str, digest: str, hook: Callable[..., Any], summary: str) -> 
 
 
 SEAMS = (
-    _phase("load_model", "bf6781e45efd63b5", _load_model, "says when weights start and end to load, and their bytes"),
-    _phase("alloc_memory_pool", "83a744460cb1c54d", _alloc_memory_pool, "says when the pools are built, and their tokens"),
-    _phase("init_cuda_graphs", "2aa82ac4d99b47a5", _init_cuda_graphs, "says when graph capture starts and ends"),
+    _phase(
+        "load_model",
+        "bf6781e45efd63b5",
+        _load_model,
+        "says when weights start and end to load, and their bytes",
+    ),
+    _phase(
+        "alloc_memory_pool",
+        "83a744460cb1c54d",
+        _alloc_memory_pool,
+        "says when the pools are built, and their size",
+    ),
+    _phase(
+        "init_cuda_graphs", "2aa82ac4d99b47a5", _init_cuda_graphs, "says when graph capture starts and ends"
+    ),
 )

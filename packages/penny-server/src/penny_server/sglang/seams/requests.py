@@ -11,6 +11,7 @@ from penny_server.sglang.seam import Seam
 
 HTTP = "sglang.srt.entrypoints.http_server"
 OPENAI = "sglang.srt.entrypoints.openai"
+COMPLETIONS = f"{OPENAI}.serving_completions.OpenAIServingCompletion"
 OTHER_ENVELOPES = ("/v1/messages", "/v1/responses", "/v1/systemone")
 GRAMMAR_ERROR = "sglang.srt.constrained.base_grammar_backend.InvalidGrammarObject.__init__"
 LOCATION = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -66,7 +67,9 @@ def plain_grammar_error(message: str) -> str:
     return "the JSON schema or grammar of the request cannot be used: " + LOCATION.sub("", message).strip()
 
 
-def _plain_grammar_error(grammar: Any, error_message: str = "Unknown grammar error") -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _plain_grammar_error(
+    grammar: Any, error_message: str = "Unknown grammar error"
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (grammar, plain_grammar_error(error_message)), {}
 
 
@@ -121,7 +124,9 @@ SEAMS = (
     ),
     _ranges("chat-ranges", f"{OPENAI}.serving_chat.OpenAIServingChat._validate_request", "9dbaa567e516aa86"),
     _ranges(
-        "completion-ranges", f"{OPENAI}.serving_completions.OpenAIServingCompletion._validate_request", "66767d3f7a77aab3"
+        "completion-ranges",
+        f"{COMPLETIONS}._validate_request",
+        "66767d3f7a77aab3",
     ),
     Seam(
         "requests.grammar-message",
