@@ -71,10 +71,11 @@ def lock(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff: its rules, and its format."""
+    """ruff: its rules, and its format. Then the limit on lines of code."""
     sync(session, "--only-group=lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("python", "tools/size.py")
 
 
 @nox.session
