@@ -74,6 +74,12 @@ def test_seams_page_lists_every_feature() -> None:
     assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == set(features())
 
 
+def test_seams_page_lists_every_seam_as_it_is_declared() -> None:
+    section = (ROOT / "docs" / "seams.md").read_text().partition("## Every seam")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| (.+) \|$", section, re.MULTILINE)
+    assert sorted(rows) == sorted((seam.name, seam.kind, seam.summary) for seam in all_seams())
+
+
 def test_the_two_commands_are_the_same_everywhere() -> None:
     for start in ("pip install uv && uv run penny serve tiny-27b", "pip install uv && uv run nox"):
         for page in ("README.md", "docs/index.md", "llms.txt"):
