@@ -137,6 +137,6 @@ def _start(
 
 def _stop(child: subprocess.Popen[bytes], display: Display, interrupts: Interrupts, grace_s: float) -> None:
     display.stopping(interrupts.name)
-    before = interrupts.count
-    processes.stop(child, grace_s, hurry=lambda: interrupts.count > before)
+    # The first one brought us here; a second may have come before this line.
+    processes.stop(child, grace_s, hurry=lambda: interrupts.count > 1)
     display.stopped()
