@@ -58,6 +58,13 @@ def test_every_result_is_on_the_page_with_its_command() -> None:
     assert script in page
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_start_time_is_the_measured_one_elsewhere_too(page: str) -> None:
+    assert f"took {load('tiny-27b-cpu.json')['start_s']} s on 2 cores" in " ".join(
+        (ROOT / page).read_text().split()
+    )
+
+
 def test_the_ratios_follow_from_the_runs() -> None:
     cpu = load("tiny-27b-cpu.json")
     peer = max(statistics.median(runs) for runs in cpu["transformers_tokens_per_s_by_threads"].values())
