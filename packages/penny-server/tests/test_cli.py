@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from penny_server.profiles import load, load_all
 from penny_server.serving import choose, gpu
 from penny_server.serving.checks import check_integration
 from penny_server.serving.gpu import Gpu
+from penny_server.sglang import registry
 
 PENNY = [sys.executable, "-c", "from penny_server.cli import main; main()"]
 H200 = Gpu("NVIDIA H200", "9.0")
@@ -98,6 +100,24 @@ def test_seams_that_changed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("COLUMNS", "300")
     assert run(["seams"]) == 3
     assert f"{first.name}: expected digest aaaa, found bbbb for {first.target}" in capsys.readouterr().out
+
+
+def test_a_changed_seam_stops_serve_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    real = registry.all_seams()
+    first = replace(real[0], digest="0123456789abcdef")
+    monkeypatch.setattr(registry, "all_seams", lambda: (first, *real[1:]))
+    assert run(["serve", "tiny-27b", "--device", "cpu", "--log-dir", str(tmp_path)]) == 3
+    said = "".join(capsys.readouterr())
+    assert first.name in said
+    assert "expected digest 0123456789abcdef, found " in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_tls_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "tiny-27b", "--dry-run", "--set", "ssl_certfile=cert.pem"]) == 2
+    assert "penny serve speaks plain HTTP" in "".join(capsys.readouterr())
 
 
 def test_dry_run_prints_the_command(tmp_path: Path) -> None:

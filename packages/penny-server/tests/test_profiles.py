@@ -86,6 +86,17 @@ def test_tiny_27b_on_a_gpu_has_nothing_of_the_cpu() -> None:
     assert not {"SGLANG_USE_CPU_ENGINE", "TORCHDYNAMO_DISABLE", "PYTHONPATH"} & set(launch.env)
 
 
+def test_a_profile_of_ones_own_gets_what_every_cpu_server_needs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "mine"\nsummary = "mine"\nmodel = { path = "/m" }\n'
+        '[cpu]\nfeatures = ["cpu"]\n[cpu.sglang]\nattention_backend = "intel_amx"\n'
+    )
+    launch = resolve(load(str(file)), "cpu", Path("/m"), Surroundings(standin=Path("/standin"), threads=1))
+    assert launch.env["SGLANG_USE_CPU_ENGINE"] == "1"
+    assert launch.env["PYTHONPATH"] == "/standin"
+
+
 def test_convolution_state_follows_the_dtype() -> None:
     launch = resolved("cpu", "dtype=float32")
     assert option(launch, "--dtype") == "float32"

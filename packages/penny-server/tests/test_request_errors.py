@@ -45,6 +45,8 @@ def test_long_input_is_cut() -> None:
     [
         (("body", "messages", 0, "function-after[check(), Param]", "role"), "messages.0.role"),
         (("body", "tool_choice", "ToolChoice"), "tool_choice"),
+        (("body", "stop", "str"), "stop"),
+        (("body", "prompt", "list[int]", 2), "prompt.2"),
         (("body", 17), "body"),
         (("body",), "body"),
     ],
@@ -68,6 +70,8 @@ def test_text_that_is_no_json() -> None:
     [
         ({"n": 0}, "n: must be at least 1 (found 0)"),
         ({"n": 1, "top_logprobs": -4}, "top_logprobs: must be between 0 and 20 (found -4)"),
+        ({"n": 3, "seed": 1}, "n: with a seed all 3 choices would be the same one"),
+        ({"max_tokens": -3}, "max_tokens: must be at least 0 (found -3)"),
         ({"logprobs": 21}, "logprobs: must be between 0 and 20 (found 21)"),
     ],
 )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,6 +145,59 @@ def test_without_features_the_plugin_imports_nothing_and_changes_nothing(tmp_pat
     done = run_plugin(tmp_path, body)
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_features_without_the_plugin_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penny_server.sglang import plugin
+
+    monkeypatch.setattr(plugin, "_called", False)
+    monkeypatch.delenv("PENNY_FEATURES", raising=False)
+    plugin.require_loaded()
+    monkeypatch.setenv("PENNY_FEATURES", "cpu")
+    monkeypatch.setenv("SGLANG_PLUGINS", "other")
+    with pytest.raises(SeamError, match=r"no seam is active: SGLANG_PLUGINS is 'other' and must name penny"):
+        plugin.require_loaded()
+    monkeypatch.setattr(plugin, "_called", True)
+    plugin.require_loaded()
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"sampling_backend": "flashinfer"}, "sampling_backend pytorch, and this is flashinfer"),
+        ({"tokenizer_worker_num": 2}, "tokenizer_worker_num is 2"),
+    ],
+)
+def test_settings_that_a_feature_does_not_work_with(changed: dict, part: str) -> None:
+    from penny_server.sglang.launch import check_settings
+
+    settings = {"sampling_backend": "pytorch", "tokenizer_worker_num": 1}
+    check_settings(SimpleNamespace(**settings), ("seeds",))
+    check_settings(SimpleNamespace(**settings | changed), ())
+    with pytest.raises(ValueError, match=part):
+        check_settings(SimpleNamespace(**settings | changed), ("seeds",))
+
+
+def test_pool_refusals_name_what_was_asked_and_what_fits() -> None:
+    from penny_server.sglang.seams.pools import refusal, requests_refusal
+
+    assert refusal(None, 10) is None
+    assert refusal(10, 10) is None
+    assert "max_total_tokens is 11, and 10 tokens fit" in (refusal(11, 10) or "")
+    assert requests_refusal(None, 8, 64) is None
+    assert requests_refusal(8, 8, 64) is None
+    assert "max_running_requests is 64, and they serve 12" in (requests_refusal(64, 12, 64) or "")
+
+
+def test_a_seed_of_its_own_is_the_same_on_every_rank_and_differs_by_request() -> None:
+    from penny_server.sglang.seams.seeds import _seed_of
+
+    def request(rid: str, seed: int | None = None) -> SimpleNamespace:
+        return SimpleNamespace(rid=rid, sampling_params=SimpleNamespace(sampling_seed=seed))
+
+    assert _seed_of(request("a", 7)) == _seed_of(request("b", 7)) == 7
+    assert _seed_of(request("a")) == _seed_of(request("a")) != _seed_of(request("b"))
+    assert all(0 <= _seed_of(request(str(i))) < 2**63 for i in range(100))
 
 
 BREAK = """

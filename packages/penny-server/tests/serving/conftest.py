@@ -66,8 +66,11 @@ def start(run_root: Path, *options: str, profile: str = "tiny-27b") -> Server:
         if process.poll() is not None:
             break
         time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()  # its guard ends the rest
     raise AssertionError(f"the server did not become ready:\n{output.read_text()}")
 
 

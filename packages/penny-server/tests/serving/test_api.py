@@ -98,6 +98,19 @@ def test_seed_goes_with_top_k_top_p_and_min_p_and_with_company(server) -> None:
     assert len(set(texts)) == 5
 
 
+@pytest.mark.parametrize("neighbour", [{"temperature": 0}, {"temperature": 1.0, "top_p": 0.5}])
+def test_seed_repeats_beside_a_request_of_another_kind(server, neighbour: dict) -> None:
+    body = {"temperature": 1.5, "seed": 11, "max_tokens": 40, "ignore_eos": True}
+    alone = complete(server, **body)["choices"][0]["text"]
+    with ThreadPoolExecutor(4) as pool:
+        others = [
+            pool.submit(complete, server, max_tokens=80, ignore_eos=True, **neighbour) for _ in range(3)
+        ]
+        beside = complete(server, **body)["choices"][0]["text"]
+        assert all(other.result() for other in others)
+    assert beside == alone
+
+
 def test_requests_without_a_seed_differ(server) -> None:
     texts = {
         complete(server, temperature=1.5, max_tokens=40, ignore_eos=True)["choices"][0]["text"]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +29,23 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-def serve(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def serve() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts ``penny serve`` and ends whatever a failed test leaves of it."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
+        begun.append(_serve(tmp_path, *options))
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        if process.poll() is None:
+            process.kill()  # its guard ends the rest
+            process.wait()
+
+
+def _serve(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
     command = [
         PENNY,
         "serve",
@@ -95,15 +112,16 @@ def test_second_server_on_the_same_port_is_refused(server: Server) -> None:
 
 
 @pytest.mark.parametrize("phase", ["imports", "weights"])
-def test_ctrl_c_during_start_up_leaves_nothing(tmp_path: Path, phase: str) -> None:
+def test_ctrl_c_during_start_up_leaves_nothing(serve, tmp_path: Path, phase: str) -> None:
     process = serve(tmp_path)
     seen: list[psutil.Process] = []
     deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and process.poll() is None:
+    reached = False
+    while not reached and time.monotonic() < deadline and process.poll() is None:
         seen = descendants(process.pid) or seen
-        if any(f'"phase": "{phase}"' in file.read_text() for file in tmp_path.rglob("events.jsonl")):
-            break
+        reached = any(f'"phase": "{phase}"' in file.read_text() for file in tmp_path.rglob("events.jsonl"))
         time.sleep(0.05)
+    assert reached
     seen += [p for p in descendants(process.pid) if p not in seen]
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
@@ -133,16 +151,32 @@ def test_ctrl_c_waits_for_a_stream_and_a_second_one_cuts_it(tmp_path: Path) -> N
         httpx.get(f"{running.url}/health")
 
 
-def test_a_pool_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    process = serve(tmp_path, "--set", "max_total_tokens=10000000000")
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "max_total_tokens=10000000000",
+            "The KV pool does not fit: max_total_tokens is 10,000,000,000, and ",
+        ),
+        ("max_running_requests=64", "The pools do not fit: max_running_requests is 64, and they serve "),
+    ],
+)
+def test_a_pool_that_does_not_fit_is_refused(serve, tmp_path: Path, setting: str, message: str) -> None:
+    process = serve(tmp_path, "--set", setting)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 5
-    assert "The KV pool does not fit: max_total_tokens is 10,000,000,000, and " in output
-    assert "--set max_total_tokens=" in output.splitlines()[-3] + output.splitlines()[-2]
+    assert f"error: {message}" in output
+
+
+def test_a_server_without_its_plugin_is_refused(serve, tmp_path: Path) -> None:
+    process = serve(tmp_path, "--set", "env.SGLANG_PLUGINS=other")
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 3
+    assert "error: SGLang did not load the plugin penny, so no seam is active" in output
 
 
 def test_a_checkpoint_with_a_missing_tensor_is_refused_before_the_start(
-    tmp_path: Path, checkpoint: Path
+    serve, tmp_path: Path, checkpoint: Path
 ) -> None:
     from safetensors.torch import load_file, save_file
 

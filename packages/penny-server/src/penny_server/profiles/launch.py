@@ -111,7 +111,8 @@ def resolve(
         "threads": str(surroundings.threads),
     }
     features = profile.features + section.features
-    env = {**profile.env, **section.env, **overrides.env, "PENNY_FEATURES": ",".join(features)}
+    cpu = {"SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": "{standin}"} if device == "cpu" else {}
+    env = {**cpu, **profile.env, **section.env, **overrides.env, "PENNY_FEATURES": ",".join(features)}
     return Launch(
         profile=profile.name,
         device=device,

@@ -59,6 +59,12 @@ def parse_overrides(settings: Iterable[str]) -> Overrides:
                 ExitCode.USAGE,
                 "Valid keys are SGLang's arguments with underscores, and env.NAME.",
             )
+        if name.startswith("ssl_") or name == "enable_ssl_refresh":
+            raise PennyError(
+                f"--set {key}: penny serve speaks plain HTTP.",
+                ExitCode.USAGE,
+                "Put a TLS proxy in front of it.",
+            )
         sglang[name] = checked(catalogue()[name], _typed(text), where=f"--set {key}") if text else None
     return Overrides(sglang, env)
 

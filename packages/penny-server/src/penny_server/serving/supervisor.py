@@ -43,7 +43,9 @@ class Interrupts:
     @contextmanager
     def caught(self) -> Iterator[None]:
         """While in it, SIGINT, SIGTERM and SIGHUP are counted instead of raised."""
-        before = {number: signal.signal(number, self._note) for number in STOPPING_SIGNALS}
+        # One that is ignored stays so: under nohup the command outlives its terminal.
+        asked = [number for number in STOPPING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._note) for number in asked}
         try:
             yield
         finally:
@@ -98,8 +100,10 @@ def serve(
             _stop(child, display, interrupts, grace_s)
             return ExitCode.OK
         finally:
-            display.close()
-            processes.stop(child, 0, lambda: True)
+            try:
+                processes.stop(child, 0, lambda: True)
+            finally:
+                display.close()
 
 
 def _start(

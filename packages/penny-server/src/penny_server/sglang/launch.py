@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from penny_server.events import emit
+from penny_server.sglang.plugin import EXIT_ENVIRONMENT, requested_features, require_loaded
+from penny_server.sglang.seam import SeamError
 
-EXIT_START_FAILED = 5
+EXIT_USAGE = 2
 
 
 def _warm_up(server_args: Any) -> bool:
@@ -25,9 +27,31 @@ def _warm_up(server_args: Any) -> bool:
     return done
 
 
+def _refuse(message: str, exit_code: int) -> NoReturn:
+    """Ends the process before anything is started, with the sentence where ``penny serve`` looks for it."""
+    emit("imports", "fail", message=message, exit_code=exit_code)
+    print(f"penny: {message}", file=sys.stderr, flush=True)
+    sys.exit(exit_code)
+
+
+def check_settings(settings: Any, features: tuple[str, ...]) -> None:
+    """Raises ValueError for settings that SGLang takes and that a feature asked for does not work with."""
+    if "seeds" in features and settings.sampling_backend != "pytorch":
+        raise ValueError(
+            f"the feature seeds needs sampling_backend pytorch, and this is {settings.sampling_backend}: the other "
+            "samplers take no seeds."
+        )
+    if features and settings.tokenizer_worker_num > 1:
+        raise ValueError(
+            f"tokenizer_worker_num is {settings.tokenizer_worker_num}; SGLang loads no plugin in those workers, so "
+            f"only 1 goes with the features {', '.join(features)}."
+        )
+
+
 def main(argv: list[str]) -> None:
     """Imports SGLang, applies the seams asked for and serves until the process is ended."""
     emit("imports", "begin")
+    from sglang.srt.arg_groups.overrides import resolving_view
     from sglang.srt.entrypoints.http_server import launch_server
     from sglang.srt.plugins import load_plugins
     from sglang.srt.server_args import prepare_server_args
@@ -35,13 +59,14 @@ def main(argv: list[str]) -> None:
 
     load_plugins()
     try:
+        require_loaded()
         server_args = prepare_server_args(argv)
         server_args.resolve_once()
+        check_settings(resolving_view(server_args), requested_features())
+    except SeamError as error:
+        _refuse(str(error), EXIT_ENVIRONMENT)
     except (ValueError, AssertionError) as error:
-        emit(
-            "imports", "fail", message=f"SGLang refuses these settings: {error}", exit_code=EXIT_START_FAILED
-        )
-        raise
+        _refuse(f"SGLang refuses these settings: {error}", EXIT_USAGE)
     try:
         launch_server(
             server_args,

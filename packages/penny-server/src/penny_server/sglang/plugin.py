@@ -49,8 +49,22 @@ def apply(seams: tuple[Seam, ...]) -> None:
             )
 
 
+_called = False
+
+
+def require_loaded() -> None:
+    """Raises SeamError when features were asked for and SGLang did not call `load`: it skips a plugin that
+    ``SGLANG_PLUGINS`` does not name, and only logs one that cannot be imported."""
+    if requested_features() and not _called:
+        allowed = os.environ.get("SGLANG_PLUGINS")
+        why = f"SGLANG_PLUGINS is {allowed!r} and must name penny" if allowed else "the log says why"
+        raise SeamError(f"SGLang did not load the plugin penny, so no seam is active: {why}.")
+
+
 def load() -> None:
     """Called by SGLang in the main, scheduler and detokenizer process."""
+    global _called
+    _called = True
     wanted = requested_features()
     if not wanted:
         return

@@ -1,8 +1,9 @@
 """A decode step of the dense Qwen3.5 layers on a CPU, without the wrappers around each operation.
 
 A tiny model's step is some thousand Python calls, and most of them serve devices, parallelism and fusions that a CPU
-server does not have. In a decode step these seams call the same operations in the same order on the same values as
-stock does, directly; every other forward mode, and a layer that is not plain, is left to stock.
+server does not have. In a decode step these seams call the operations of the layer directly, in stock's order (the
+RMSNorm is written with fewer calls and agrees to rounding); every other forward mode, and a layer that is not plain,
+is left to stock.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _is_plain(layer: Any) -> bool:
     return (
         type(layer.mlp) is Qwen2MoeMLP
         and get_parallel().tp_size == 1
-        and not any("LoRA" in type(m).__name__ for m in layer.modules())
+        and not any("LoRA" in type(m).__name__ or m._forward_hooks for m in layer.modules())
         and all(type(m.quant_method) is UnquantizedLinearMethod and m.bias is None for m in linears)
     )
 

@@ -12,7 +12,8 @@ from penny_server.sglang.seam import Seam
 HTTP = "sglang.srt.entrypoints.http_server"
 OPENAI = "sglang.srt.entrypoints.openai"
 COMPLETIONS = f"{OPENAI}.serving_completions.OpenAIServingCompletion"
-OTHER_ENVELOPES = ("/v1/messages", "/v1/responses", "/v1/systemone")
+OTHER_ENVELOPES = ("/v1/messages", "/v1/systemone")
+UNION_TAGS = frozenset({"str", "int", "float", "bool", "dict", "list", "none"})
 GRAMMAR_ERROR = "sglang.srt.constrained.base_grammar_backend.InvalidGrammarObject.__init__"
 LOCATION = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
 SHOWN_ERRORS = 3
@@ -26,7 +27,11 @@ def field_of(location: Sequence[Any]) -> str:
     The names of union members and validators that pydantic puts in between are left out.
     """
     parts = [str(part) for part in location if str(part) != "body"]
-    named = [p for p in parts if p.replace("_", "").isalnum() and not p[:1].isupper()]
+    named = [
+        p
+        for i, p in enumerate(parts)
+        if p.replace("_", "").isalnum() and not p[:1].isupper() and not (i and p in UNION_TAGS)
+    ]
     return ".".join(named) if named and not named[0].isdigit() else "body"
 
 
@@ -49,6 +54,12 @@ def range_error(request: Any) -> str | None:
     n = getattr(request, "n", None)
     if n is not None and n < 1:
         return f"n: must be at least 1 (found {n})."
+    if n is not None and n > 1 and getattr(request, "seed", None) is not None:
+        return f"n: with a seed all {n} choices would be the same one; send n requests with a seed each (found {n})."
+    for name in ("max_tokens", "max_completion_tokens"):
+        limit = getattr(request, name, None)
+        if limit is not None and limit < 0:
+            return f"{name}: must be at least 0 (found {limit})."
     top = getattr(request, "top_logprobs", None)
     if top is not None and not 0 <= top <= TOP_LOGPROBS:
         return f"top_logprobs: must be between 0 and {TOP_LOGPROBS} (found {top})."
@@ -90,7 +101,8 @@ def _answer_in_sentences() -> None:
             "param": field_of(error.errors()[0]["loc"]),
             "code": 400,
         }
-        return JSONResponse(body, status_code=400)
+        nested = request.url.path.startswith("/v1/responses")
+        return JSONResponse({"error": body} if nested else body, status_code=400)
 
     handler.__wrapped__ = stock  # type: ignore[attr-defined]
     app.exception_handlers[RequestValidationError] = handler

@@ -1,18 +1,18 @@
 """A request's ``seed`` honoured: stock reads it only with ``--enable-deterministic-inference``, else drops it.
 
 That flag also gives every request without a seed the same one, and forbids most attention backends. Here each
-request samples with its own seed, drawn once if it brought none, so that a repeated seed repeats the sample and
-nothing else changes. Needs ``--sampling-backend pytorch``: the FlashInfer sampler takes no seeds.
+request samples with its own seed, derived from its id if it brought none, so that a repeated seed repeats the
+sample whatever else is in the batch. Needs ``--sampling-backend pytorch``: the FlashInfer sampler takes no seeds.
 """
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 from penny_server.sglang.probes import hooked
-from penny_server.sglang.seam import Seam, SeamError
+from penny_server.sglang.seam import Seam
 
 BATCH_INFO = "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo.from_schedule_batch"
 FILTERED = "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torch"
@@ -20,21 +20,20 @@ FILTERED = "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torc
 
 def _seed_of(request: Any) -> int:
     params = request.sampling_params
-    if params.sampling_seed is None:
-        params.sampling_seed = secrets.randbits(63)
-    seed: int = params.sampling_seed
-    return seed
+    if params.sampling_seed is not None:
+        return int(params.sampling_seed)
+    # From the id, not drawn: the ranks of a tensor-parallel server must sample the same token.
+    return int.from_bytes(hashlib.sha256(str(request.rid).encode()).digest()[:8], "big") >> 1
 
 
 def _with_seeds(info: Any, cls: type, batch: Any, vocab_size: int) -> Any:
     import torch
-    from sglang.srt.runtime_context import get_exec
 
-    backend = get_exec().kernel.sampling_backend
-    if backend != "pytorch":
-        raise SeamError(f"The feature seeds needs --sampling-backend pytorch; this server uses {backend}.")
     seeds = [_seed_of(request) for request in batch.reqs]
     info.sampling_seed = torch.tensor(seeds, dtype=torch.int64).to(batch.device, non_blocking=True)
+    # Stock samples by token id while no request in the batch cuts its distribution, else by rank in the sorted
+    # one: a neighbour's top_p would change a seeded sample. With this flag it always sorts.
+    info.need_top_p_sampling = True
     return info
 
 
