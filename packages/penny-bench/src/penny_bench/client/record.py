@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-FailureKind = Literal["connection", "timeout", "http", "protocol", "server", "no_usage", "no_tokens"]
+FailureKind = Literal[
+    "connection", "timeout", "http", "protocol", "server", "no_usage", "no_tokens", "interrupted"
+]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class StreamRecord:
         ended: when the stream was over or failed, s.
         arrivals: events that brought tokens of any kind (content, reasoning, tool calls), in order. The last
             one is the event that ended the choice if only then all tokens had come.
+        first_byte: first byte of the answer's body, s; None if none came.
+        first_reasoning: first reasoning text, s; None where there was none.
         first_answer: first content or tool call, s; None where there was only reasoning.
         prompt_tokens, cached_tokens, output_tokens, reasoning_tokens: the server's usage; None if not
             reported.
@@ -53,6 +57,8 @@ class StreamRecord:
     sent: float
     ended: float
     arrivals: tuple[Arrival, ...] = ()
+    first_byte: float | None = None
+    first_reasoning: float | None = None
     first_answer: float | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None

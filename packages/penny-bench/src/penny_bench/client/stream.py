@@ -31,7 +31,12 @@ def http_client(server: Server) -> httpx.AsyncClient:
 
 
 async def stream(
-    client: httpx.AsyncClient, server: Server, prompt: str, tokens: int, clock: Callable[[], float]
+    client: httpx.AsyncClient,
+    server: Server,
+    prompt: str,
+    tokens: int,
+    clock: Callable[[], float],
+    timeline: Timeline | None = None,
 ) -> StreamRecord:
     """Ask for `tokens` tokens after `prompt` and follow the stream to its end.
 
@@ -41,11 +46,12 @@ async def stream(
         prompt: text of the one user message.
         tokens: `max_tokens` of the request.
         clock: gives seconds since the start of the group, monotonic.
+        timeline: filled in place, for a caller who wants what came before the stream was cancelled.
 
     Returns:
         The record. A stream that failed in any way has its `failure` set; nothing is raised for it.
     """
-    timeline = Timeline(sent=clock())
+    timeline = timeline or Timeline(sent=clock())
     try:
         async with client.stream(
             "POST",
@@ -70,6 +76,7 @@ async def _follow(response: httpx.Response, timeline: Timeline, clock: Callable[
     decoder = EventDecoder()
     async for data in response.aiter_raw():
         t = clock()
+        timeline.byte(t)
         try:
             for event in decoder.feed(data):
                 if event.strip() == "[DONE]":

@@ -14,12 +14,19 @@ class Timeline:
     def __init__(self, sent: float) -> None:
         self._sent = sent
         self._arrivals: list[Arrival] = []
+        self._first_byte: float | None = None
+        self._first_reasoning: float | None = None
         self._first_answer: float | None = None
         self._usage: dict[str, Any] = {}
         self._running: int | None = None  # the server's count before its last one
         self._finish: tuple[float, str] | None = None
         self._complete = False
         self._failure: Failure | None = None
+
+    def byte(self, t: float) -> None:
+        """Take note that bytes of the body came at `t` seconds."""
+        if self._first_byte is None:
+            self._first_byte = t
 
     def event(self, t: float, payload: Any) -> None:
         """Take in one event that came at `t` seconds: a chat completion chunk, decoded from JSON."""
@@ -75,6 +82,8 @@ class Timeline:
             sent=self._sent,
             ended=ended,
             arrivals=tuple(arrivals),
+            first_byte=self._first_byte,
+            first_reasoning=self._first_reasoning,
             first_answer=self._first_answer,
             prompt_tokens=_count(self._usage, "prompt_tokens"),
             cached_tokens=_count(details, "cached_tokens"),
@@ -88,14 +97,16 @@ class Timeline:
         delta = choice.get("delta") or {}
         finish = choice.get("finish_reason")
         answer = any(delta.get(key) for key in _ANSWER)
-        text = answer or any(delta.get(key) for key in _REASONING)
+        reasoning = any(delta.get(key) for key in _REASONING)
         # A first count beside the finish_reason is the total of a server that keeps no running count.
         running = count if self._running is not None or not finish or not self._arrivals else None
         grown = running is not None and running > (self._running or 0)
         if running is not None:
             self._running = running
-        if text or grown:
+        if answer or reasoning or grown:
             self._arrivals.append(Arrival(t, running))
+        if reasoning and self._first_reasoning is None:
+            self._first_reasoning = t
         if answer and self._first_answer is None:
             self._first_answer = t
         if finish:

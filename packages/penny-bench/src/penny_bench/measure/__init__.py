@@ -1,6 +1,7 @@
 """Measurements: what to send, and the numbers that the records give."""
 
 from penny_bench.measure.decode import DecodePlan, DecodeResult, Group, measure_decode
+from penny_bench.measure.preflight import new_clock, preflight
 from penny_bench.measure.rates import GroupRates, decode_rate, group_rates
 
 __all__ = [
@@ -11,4 +12,6 @@ __all__ = [
     "decode_rate",
     "group_rates",
     "measure_decode",
+    "new_clock",
+    "preflight",
 ]

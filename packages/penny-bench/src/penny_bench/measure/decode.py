@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from penny_bench.client import Server, StreamRecord, http_client, stream
 from penny_bench.errors import BenchError
+from penny_bench.measure.preflight import new_clock, preflight
 from penny_bench.measure.rates import GroupRates, group_rates
-from penny_bench.text import Gauge, head_line, prompt, sample_prompts
-
-REFUSED = (400, 422)
-"""HTTP status of a server that does not know a field of the request."""
+from penny_bench.text import prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +105,7 @@ async def measure_decode(
         BenchError: a first request failed, so that nothing could be measured. What fails later is kept in
             the records.
     """
-    server, preflight, gauge = await _preflight(server, plan.seed)
+    server, first, gauge = await preflight(server, plan.seed)
     groups: list[Group] = []
     serial = 1
     for concurrency in plan.concurrency:
@@ -120,7 +118,7 @@ async def measure_decode(
                     prompt(plan.prompt_tokens, plan.seed, serial + i, gauge) for i in range(concurrency)
                 ]
                 serial += concurrency
-                clock, cpu = _new_clock(), time.process_time()
+                clock, cpu = new_clock(), time.process_time()
                 records = await asyncio.gather(
                     *(stream(client, server, p, plan.tokens, clock) for p in prompts)
                 )
@@ -129,33 +127,4 @@ async def measure_decode(
                         concurrency, number < plan.warmups, tuple(records), clock(), time.process_time() - cpu
                     )
                 )
-    return DecodeResult(server, plan, preflight, tuple(groups))
-
-
-def _new_clock() -> Callable[[], float]:
-    started = time.perf_counter()
-    return lambda: time.perf_counter() - started
-
-
-async def _preflight(server: Server, seed: int) -> tuple[Server, tuple[StreamRecord, ...], Gauge]:
-    """Settle which extensions the server takes, and learn how it counts prompts."""
-    first, samples = head_line(seed, 0), sample_prompts(seed)
-    async with http_client(server) as client:
-        record = await stream(client, server, first, 2, _new_clock())
-        if record.failure and record.failure.status in REFUSED:
-            plain = replace(server, extensions=False)
-            retried = await stream(client, plain, first, 2, _new_clock())
-            if retried.failure is None:
-                server, record = plain, retried
-        records = [_checked(server, record)]
-        for text in samples:
-            records.append(_checked(server, await stream(client, server, text, 2, _new_clock())))
-    texts = [first, *samples]
-    counts = [r.prompt_tokens or len(text) // 4 for r, text in zip(records, texts, strict=True)]
-    return server, tuple(records), Gauge.of(counts[0], counts[1:])
-
-
-def _checked(server: Server, record: StreamRecord) -> StreamRecord:
-    if record.failure:
-        raise BenchError(f"A first request to {server.url} failed. {record.failure.message}")
-    return record
+    return DecodeResult(server, plan, first, tuple(groups))

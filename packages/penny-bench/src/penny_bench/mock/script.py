@@ -61,6 +61,7 @@ def token_script(
     prompt_tokens: int = 16,
     usage: Literal["final", "running", "none"] = "final",
     kind: Literal["content", "reasoning_content"] = "content",
+    cached_tokens: int | None = None,
 ) -> list[Step | Cut]:
     """A stream of `tokens` tokens, `per_chunk` in each event, at even intervals.
 
@@ -72,6 +73,7 @@ def token_script(
         prompt_tokens: as the usage will say.
         usage: in a closing event, beside every event too, or not at all.
         kind: the field of the delta that carries the text.
+        cached_tokens: prompt tokens that came from a cache, as the usage will say; None says nothing.
     """
     steps: list[Step | Cut] = [Step(0.0, chunk({"role": "assistant", "content": ""}))]
     for start in range(0, tokens, per_chunk):
@@ -80,11 +82,13 @@ def token_script(
         steps.append(Step(interval if start else first, event))
     steps.append(Step(0.0, chunk(finish="length", completion_tokens=tokens if usage == "running" else None)))
     if usage != "none":
-        total = {
+        total: dict[str, Any] = {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": tokens,
             "total_tokens": prompt_tokens + tokens,
         }
+        if cached_tokens is not None:
+            total["prompt_tokens_details"] = {"cached_tokens": cached_tokens}
         steps.append(Step(0.0, {"object": "chat.completion.chunk", "choices": [], "usage": total}))
     steps.append(Step(0.0, b"data: [DONE]\n\n"))
     return steps

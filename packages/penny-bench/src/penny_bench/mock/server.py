@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, cast
 
@@ -24,12 +24,16 @@ class MockServer:
         sent: for each of them, `time.perf_counter()` right after each step was sent.
     """
 
-    def __init__(self, answer: Answer) -> None:
-        """`answer(number, body)` gives the script for chat request `number`, counted from 0."""
+    def __init__(self, answer: Answer, pages: Mapping[str, Any] | None = None) -> None:
+        """`answer(number, body)` gives the script for chat request `number`, counted from 0.
+
+        `pages` are further answers, by path: `{"/server_info": {...}}`.
+        """
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
         self.sent: list[list[float]] = []
         self._answer = answer
+        self._pages = {"/v1/models": {"data": [{"id": "mock"}]}, **(pages or {})}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -55,8 +59,9 @@ class MockServer:
             while head := await _read_head(reader):
                 target, length = head
                 body = await reader.readexactly(length)
-                if target == "GET /v1/models":
-                    _respond(writer, 200, {"data": [{"id": "mock"}]})
+                method, _, path = target.partition(" ")
+                if method == "GET" and path in self._pages:
+                    _respond(writer, 200, self._pages[path])
                 elif target != "POST /v1/chat/completions":
                     _respond(writer, 404, {"error": {"message": f"There is no {target}."}})
                 elif not await self._chat(writer, json.loads(body)):
@@ -91,9 +96,9 @@ class MockServer:
 
 
 @contextmanager
-def running(answer: Answer) -> Iterator[MockServer]:
+def running(answer: Answer, pages: Mapping[str, Any] | None = None) -> Iterator[MockServer]:
     """A mock server on a thread of its own, for clients in this or another process."""
-    mock, ready, loop = MockServer(answer), threading.Event(), asyncio.new_event_loop()
+    mock, ready, loop = MockServer(answer, pages), threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:

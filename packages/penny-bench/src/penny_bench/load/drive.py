@@ -1,0 +1,66 @@
+"""Sends what is due when it is due. It knows no network and no clock but those it is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from itertools import count, islice, takewhile
+from typing import Any, TypeVar
+
+from penny_bench.load.base import Closed, OpenLoad, Slot
+
+Job = TypeVar("Job")
+
+
+def due(load: OpenLoad, seed: int, requests: int | None, duration: float | None) -> Iterator[Slot]:
+    """The slots of a run: the first `requests` that are due before `duration` seconds; None for no limit."""
+    slots: Iterator[Slot] = islice(load.slots(seed), requests)
+    return slots if duration is None else takewhile(lambda slot: slot.t < duration, slots)
+
+
+async def drive_open(
+    slots: Iterable[Slot],
+    prepare: Callable[[int, Slot], Job],
+    send: Callable[[Job], Coroutine[Any, Any, None]],
+    clock: Callable[[], float],
+) -> None:
+    """Start each request at its time and return when all have ended.
+
+    Args:
+        slots: in the order of their times.
+        prepare: makes job `number`, from 0; called ahead of its time, so that its cost delays nothing.
+        send: one request from start to end.
+        clock: seconds since the start of the run.
+    """
+    async with asyncio.TaskGroup() as group:
+        for number, slot in enumerate(slots):
+            job = prepare(number, slot)
+            # A pause of 0 lets open streams read even when we are late.
+            await asyncio.sleep(max(0.0, slot.t - clock()))
+            group.create_task(send(job))
+
+
+async def drive_closed(
+    load: Closed,
+    prepare: Callable[[int, Slot], Job],
+    send: Callable[[Job], Coroutine[Any, Any, None]],
+    clock: Callable[[], float],
+    requests: int | None,
+    duration: float | None,
+) -> None:
+    """Keep `load.concurrency` requests open until `requests` were sent or `duration` seconds have passed.
+
+    Those open at that moment are followed to their end. A slot's time is when its user became free.
+    """
+    numbers = count() if requests is None else iter(range(requests))
+
+    async def user() -> None:
+        for number in numbers:  # shared by all users
+            now = clock()
+            if duration is not None and now >= duration:
+                return
+            await send(prepare(number, Slot(now)))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(load.concurrency if requests is None else min(load.concurrency, requests)):
+            group.create_task(user())

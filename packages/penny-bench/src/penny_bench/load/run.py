@@ -1,0 +1,211 @@
+"""One run: a load against a server."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import httpx
+
+from penny_bench.client import Server, StreamRecord, Timeline, http_client, stream
+from penny_bench.errors import BenchError
+from penny_bench.load.base import Closed, Slot
+from penny_bench.load.drive import drive_closed, drive_open, due
+from penny_bench.load.own_cost import LoopProbe, OwnCost
+from penny_bench.load.parse import Load
+from penny_bench.load.slo import Slo
+from penny_bench.load.trace import Trace
+from penny_bench.measure import new_clock, preflight
+from penny_bench.text import Gauge, prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What to send.
+
+    Attributes:
+        load: when.
+        requests: at most so many; None for no limit.
+        duration: no request later than that, s; None for no limit. Open streams are followed to their end.
+        tokens, prompt_tokens: of each request, where the load does not say.
+        warmups: requests sent together before, kept apart.
+        seed: of the arrivals and of the prompts.
+        same_prompt: send one prompt over and over, which a prefix cache will know.
+        cached_limit: cached prompt tokens of a request above which the run counts as contaminated.
+        slo: what makes a request good; None for no goodput.
+    """
+
+    load: Load
+    requests: int | None = None
+    duration: float | None = None
+    tokens: int = 128
+    prompt_tokens: int = 128
+    warmups: int = 4
+    seed: int = 0
+    same_prompt: bool = False
+    cached_limit: int = 32
+    slo: Slo | None = None
+
+    def __post_init__(self) -> None:
+        least = {"requests": 1, "tokens": 1, "prompt_tokens": 1, "warmups": 0, "seed": 0, "cached_limit": 0}
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise BenchError(f"{name} is {value}; give at least {minimum}.")
+        if self.duration is not None and not 0 < self.duration < float("inf"):
+            raise BenchError(f"duration is {self.duration:g}; give seconds above 0.")
+        if self.requests is None and self.duration is None and not isinstance(self.load, Trace):
+            raise BenchError("This load has no end; limit it with --requests or --duration.")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A request and what became of it.
+
+    Attributes:
+        number: from 0, in the order of the schedule.
+        scheduled: when it was due, s. In a closed loop, when its user became free.
+        prompt_tokens, tokens: as asked for.
+        record: its stream; times are seconds since the start of the run.
+    """
+
+    number: int
+    scheduled: float
+    prompt_tokens: int
+    tokens: int
+    record: StreamRecord
+
+    @property
+    def lateness(self) -> float:
+        """Sent minus scheduled, s."""
+        return self.record.sent - self.scheduled
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Everything that a run saw.
+
+    Attributes:
+        server: as used.
+        plan: as asked for.
+        preflight: the requests that settled the protocol.
+        warmups, requests: in the order of their numbers; warm-ups have a clock of their own.
+        seconds: wall time of the measured part, s.
+        own: what the client took meanwhile.
+        complete: false if the run was interrupted.
+    """
+
+    server: Server
+    plan: RunPlan
+    preflight: tuple[StreamRecord, ...]
+    warmups: tuple[RunRequest, ...]
+    requests: tuple[RunRequest, ...]
+    seconds: float
+    own: OwnCost
+    complete: bool
+
+
+@dataclass(frozen=True)
+class _Job:
+    number: int
+    slot: Slot
+    prompt: str
+    prompt_tokens: int
+    tokens: int
+
+
+async def measure_run(
+    server: Server, plan: RunPlan, on_end: Callable[[int, StreamRecord], None] | None = None
+) -> RunResult:
+    """Run the plan. If the task is cancelled meanwhile (Ctrl-C), return what was measured so far.
+
+    Args:
+        server: from `Server.connect`.
+        plan: what to send.
+        on_end: called after each measured request with how many have ended, and its record.
+
+    Raises:
+        BenchError: a first request failed, so that nothing could be measured.
+    """
+    _lift_file_limit()
+    server, first, gauge = await preflight(server, plan.seed)
+    requests: list[RunRequest] = []
+    warmups: list[RunRequest] = []
+    complete = True
+
+    def keep(request: RunRequest) -> None:
+        requests.append(request)
+        if on_end:
+            on_end(len(requests), request.record)
+
+    async with http_client(server) as client:
+        clock = new_clock()
+        probe = LoopProbe(clock)
+        watcher: asyncio.Task[None] | None = None
+        try:
+            if plan.warmups:
+                warm = replace(plan, load=Closed(plan.warmups), requests=plan.warmups, duration=None)
+                await _drive(client, server, warm, partial(_job, plan, gauge, 1), warmups.append, clock)
+            clock = new_clock()
+            probe = LoopProbe(clock)
+            watcher = asyncio.create_task(probe.watch())
+            await _drive(client, server, plan, partial(_job, plan, gauge, 1 + plan.warmups), keep, clock)
+        except asyncio.CancelledError:
+            complete = False
+        finally:
+            if watcher:
+                watcher.cancel()
+        seconds = clock()
+    late = [] if isinstance(plan.load, Closed) else [request.lateness for request in requests]
+    own = probe.cost(seconds, late)
+    return RunResult(server, plan, first, _sorted(warmups), _sorted(requests), seconds, own, complete)
+
+
+async def _drive(
+    client: httpx.AsyncClient,
+    server: Server,
+    plan: RunPlan,
+    prepare: Callable[[int, Slot], _Job],
+    keep: Callable[[RunRequest], None],
+    clock: Callable[[], float],
+) -> None:
+    async def send(job: _Job) -> None:
+        timeline = Timeline(sent=clock())
+
+        def ended(record: StreamRecord) -> None:
+            keep(RunRequest(job.number, job.slot.t, job.prompt_tokens, job.tokens, record))
+
+        try:
+            record = await stream(client, server, job.prompt, job.tokens, clock, timeline)
+        except asyncio.CancelledError:
+            timeline.fail("interrupted", "The run was interrupted while this stream was open.")
+            ended(timeline.record(clock()))
+            raise
+        ended(record)
+
+    if isinstance(plan.load, Closed):
+        await drive_closed(plan.load, prepare, send, clock, plan.requests, plan.duration)
+    else:
+        slots = due(plan.load, plan.seed, plan.requests, plan.duration)
+        await drive_open(slots, prepare, send, clock)
+
+
+def _job(plan: RunPlan, gauge: Gauge, serial: int, number: int, slot: Slot) -> _Job:
+    prompt_tokens = slot.prompt_tokens or plan.prompt_tokens
+    tokens = slot.tokens or plan.tokens
+    text = prompt(prompt_tokens, plan.seed, 1 if plan.same_prompt else serial + number, gauge)
+    return _Job(number, slot, text, prompt_tokens, tokens)
+
+
+def _sorted(requests: list[RunRequest]) -> tuple[RunRequest, ...]:
+    return tuple(sorted(requests, key=lambda request: request.number))
+
+
+def _lift_file_limit() -> None:
+    """Allow this process as many open files, and so connections, as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
