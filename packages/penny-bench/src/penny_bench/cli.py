@@ -13,6 +13,7 @@ from rich.console import Console
 
 from penny_bench import __version__
 from penny_bench.client import Server
+from penny_bench.compare.commands import compare, plan
 from penny_bench.errors import BenchError
 from penny_bench.measure import DecodePlan, DecodeResult, measure_decode
 from penny_bench.report import document, print_result, write_json
@@ -72,6 +73,10 @@ def decode(
     measured = [group for c in plan.concurrency for group in result.measured(c)]
     if any(record.failure for group in measured for record in group.records):
         raise typer.Exit(1)
+
+
+app.command()(compare)
+app.command()(plan)
 
 
 def main() -> None:
