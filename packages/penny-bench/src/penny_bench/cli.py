@@ -17,6 +17,7 @@ from penny_bench.compare.commands import compare, plan
 from penny_bench.errors import BenchError
 from penny_bench.measure import DecodePlan, DecodeResult, measure_decode
 from penny_bench.report import document, print_result, write_json
+from penny_bench.run_command import run, schema
 
 app = typer.Typer(
     help="Measure any OpenAI-compatible server.",
@@ -77,6 +78,8 @@ def decode(
 
 app.command()(compare)
 app.command()(plan)
+app.command()(run)
+app.command()(schema)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from penny_bench.report.document import SCHEMA, document, write_json
 from penny_bench.report.rows import Row, rows
+from penny_bench.report.run_table import print_run
 from penny_bench.report.table import print_result
 
-__all__ = ["SCHEMA", "Row", "document", "print_result", "rows", "write_json"]
+__all__ = ["SCHEMA", "Row", "document", "print_result", "print_run", "rows", "write_json"]

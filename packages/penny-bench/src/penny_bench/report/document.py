@@ -37,8 +37,8 @@ def document(result: DecodeResult, command: str, started: datetime, version: str
     }
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write the document whole or not at all.
+def write_json(path: Path, value: dict[str, Any], indent: int | None = 1) -> None:
+    """Write the document whole or not at all; on one line without `indent`.
 
     Raises:
         BenchError: the file system refused; the message names path and reason.
@@ -47,7 +47,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         file, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump(value, stream, ensure_ascii=False, allow_nan=False, indent=1)
+                json.dump(value, stream, ensure_ascii=False, allow_nan=False, indent=indent)
                 stream.write("\n")
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)

@@ -1,0 +1,73 @@
+"""A run on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+LATENCIES = (
+    ("ttft", "TTFT, any token, ms"),
+    ("ttft_content", "TTFT, content, ms"),
+    ("tpot", "TPOT, ms"),
+    ("itl", "ITL, ms"),
+    ("stalls", "pause between events, ms"),
+    ("e2e", "E2E, ms"),
+)
+COLUMNS = ("mean", "p50", "p90", "p95", "p99", "maximum")
+
+
+def print_run(document: dict[str, Any], console: Console) -> None:
+    """Print the summary of a document of `penny-bench run`."""
+    summary, client, cache = document["summary"], document["client"], document["cache"]
+    table = Table(title=escape(f"{document['server']['model']}, {_load(document['plan']['load'])}"))
+    table.add_column("")
+    for name in COLUMNS:
+        table.add_column({"maximum": "max"}.get(name, name), justify="right")
+    for key, label in LATENCIES:
+        if values := summary[key]:
+            table.add_row(label, *(f"{1000 * values[name]:.2f}" for name in COLUMNS))
+    console.print(table)
+    lines = [
+        f"{summary['succeeded']} of {summary['requests']} requests succeeded in {summary['seconds']:.2f} s"
+        + "".join(f"; {count} failed: {kind}" for kind, count in summary["errors"].items())
+    ]
+    if summary["output_rate"] is not None:
+        lines.append(
+            f"{summary['request_rate']:.2f} requests/s, {summary['output_rate']:.1f} tokens/s, "
+            f"{summary['peak_output_rate']:.1f} in the busiest second"
+        )
+    if summary["good"] is not None:
+        rate = "" if summary["goodput"] is None else f": goodput {summary['goodput']:.2f} requests/s"
+        lines.append(f"{summary['good']} met the objectives{rate}")
+    lines.append(_own(client))
+    lines.append(_cache(cache))
+    if document["status"] == "partial":
+        lines.append("Interrupted: what was measured until then.")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _load(load: dict[str, Any]) -> str:
+    return f"{load['kind']} " + ", ".join(f"{key} {value}" for key, value in load.items() if key != "kind")
+
+
+def _own(client: dict[str, Any]) -> str:
+    parts = [f"{client['cores']:.2f} cores"]
+    for key, label in (("lateness", "requests sent late by"), ("loop_lag", "event loop late by")):
+        if values := client[key]:
+            parts.append(f"{label} {1000 * values['p50']:.2f} ms (p99 {1000 * values['p99']:.2f})")
+    return "The client's own cost: " + ", ".join(parts)
+
+
+def _cache(cache: dict[str, Any]) -> str:
+    if cache["verdict"] == "unknown":
+        return "Prefix cache: the server does not report cached tokens, so whether one took part is unknown."
+    if cache["verdict"] == "clean":
+        return f"Prefix cache: took no part (at most {cache['most']} cached tokens in a prompt)."
+    return (
+        f"Prefix cache: CONTAMINATED. {cache['above']} requests had more than {cache['limit']} cached prompt "
+        f"tokens, up to {cache['most']}: prefill times are not those of a cold server."
+    )
