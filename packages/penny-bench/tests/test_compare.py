@@ -198,9 +198,12 @@ def test_other_refusals() -> None:
         compare_restarts(side([1.0, 2.0]), side([1.0, 2.0, 3.0], 9), Settings(paired=True))
     with pytest.raises(BenchError, match="do not vary"):
         compare_restarts(side([1.0, 1.0]), side([1.0, 1.0], 9), RATES)
-    nothing = restart(9, {1: row(1.0, values={"aggregate": None})})
-    with pytest.raises(BenchError, match="there is no aggregate"):
-        compare_restarts(side([1.0]), [nothing], RATES)
+    for value in (None, math.nan, 0.0):
+        nothing = restart(9, {1: row(1.0, values={"aggregate": value})})
+        with pytest.raises(BenchError, match="there is no aggregate"):
+            compare_restarts(side([1.0]), [nothing], RATES)
+    with pytest.raises(BenchError, match="a floor for 8 streams, but only 1 were measured"):
+        compare_restarts(side([1.0]), side([1.0], 9), Settings(floor={8: 1.0}))
     for wrong, words in (
         ({"metrics": ("speed",)}, "no metric 'speed'"),
         ({"metrics": ("ttft", "ttft")}, "each once"),
@@ -249,6 +252,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("[]", "has the schema None"),
         ('{"schema": "other/1"}', "has the schema 'other/1'"),
         ('{"schema": "penny-bench/decode/1", "plan": {}}', "lacks or garbles"),
+        ('{"schema": "penny-bench/decode/1", "plan": []}', "lacks or garbles"),
     ):
         path.write_text(text)
         with pytest.raises(BenchError, match=words):

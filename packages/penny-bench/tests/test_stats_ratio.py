@@ -51,7 +51,7 @@ def test_agrees_with_scipy() -> None:
     assert math.log(q.high) == pytest.approx(paired.confidence_interval(0.95).high)
 
 
-@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("n", [4, 8, 12])
 def test_intervals_hold_where_a_percentile_bootstrap_does_not(n: int) -> None:
     rng = np.random.default_rng(100 + n)
     true = 0.97

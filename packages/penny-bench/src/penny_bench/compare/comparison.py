@@ -118,6 +118,11 @@ def compare_restarts(a: Sequence[Restart], b: Sequence[Restart], settings: Setti
         more = f" And {len(faults) - 3} more." if len(faults) > 3 else ""
         hint = " Measure again, or pass --force to compare all the same." if common else ""
         raise BenchError(f"These results cannot be compared. {' '.join(faults[:3])}{more}{hint}")
+    if unmeasured := set(settings.floor or {}) - {0, *common}:
+        raise BenchError(
+            f"There is a floor for {min(unmeasured)} streams, but only {', '.join(map(str, common))} were measured "
+            f"on both sides; correct --floor."
+        )
     if settings.paired and not _alternate(a, b):
         notes.append("The runs of the two sides did not alternate pair by pair, so drift does not cancel.")
     drafts = [_row(a, b, c, METRICS[key], settings) for c in common for key in settings.metrics]
@@ -172,7 +177,7 @@ def _values(side: Sequence[Restart], c: int, metric: Metric) -> tuple[float, ...
     values = []
     for restart in side:
         value = restart.rows[c].values[metric.key]
-        if not value or value <= 0:
+        if value is None or not 0 < value < math.inf:
             raise BenchError(
                 f"{restart.name}, {c} streams: there is no {metric.key}; measure again with more tokens, or leave "
                 f"it out with --metric."

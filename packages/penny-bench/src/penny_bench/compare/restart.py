@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +110,16 @@ def read_restart(path: Path) -> Restart:
         return Restart(
             name=str(path),
             digest=hashlib.sha256(data).hexdigest(),
-            started=datetime.fromisoformat(read["started"]),
-            model=read["server"]["model"],
-            tokens=plan["tokens"],
-            prompt_tokens=plan["prompt_tokens"],
-            runs=plan["runs"],
-            extensions=read["server"]["extensions"],
-            client=dict(read["client"]),
-            rows={row["concurrency"]: _row(row, read["groups"]) for row in read["summary"]},
+            started=datetime.fromisoformat(read["started"]).astimezone(UTC),
+            model=str(read["server"]["model"]),
+            tokens=int(plan["tokens"]),
+            prompt_tokens=int(plan["prompt_tokens"]),
+            runs=int(plan["runs"]),
+            extensions=bool(read["server"]["extensions"]),
+            client={key: str(value) for key, value in read["client"].items()},
+            rows={int(row["concurrency"]): _row(row, read["groups"]) for row in read["summary"]},
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BenchError(
             f"{path} lacks or garbles a part of {SCHEMA} ({type(error).__name__}: {error}); measure again."
         ) from error
