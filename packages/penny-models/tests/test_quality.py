@@ -1,12 +1,15 @@
-"""The shipped weights, run by transformers on the shipped held-out sample, are as good as their card says."""
+"""The shipped weights, run by transformers on text of this project that they were not trained on.
+
+The held-out text of the card is other people's and does not travel, so the card's numbers are bounds here.
+"""
 
 import copy
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -21,19 +24,20 @@ from penny_models.training.model import TinyModel, use_training_kernels
 from penny_models.training.run import load_tensors
 from penny_models.training.shards import TokenStream
 
-KINDS = ("code", "prose", "chat")
-
 
 @dataclass(frozen=True)
 class Measured:
-    """One kind of text: nats of every token but the first, and hits of the first MTP step."""
+    """One kind of text: nats of every token but the first, and hits of the first MTP step.
+
+    ``late`` counts hits when the step is given the state of one token earlier than it should get.
+    """
 
     text_bytes: int
     nats: float
-    trigram_nats: float
     positions: int
     accurate: int
     agreeing: int
+    late: int
 
     @property
     def bits_per_byte(self) -> float:
@@ -77,26 +81,35 @@ def tensors() -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def sample() -> Any:
-    return json.loads((tiny.path("tiny-27b") / "held_out_sample.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def token_ids(sample: Any) -> dict[str, Tensor]:
-    """The sample's token ids [1, n] by kind."""
+def token_ids(own_texts: dict[str, list[str]], own_streams: dict[str, TokenStream]) -> dict[str, Tensor]:
+    """The sample's token ids [1, n] by kind, as transformers' tokenizer gives them."""
     tokenizer = AutoTokenizer.from_pretrained(tiny.path("tiny-27b"))
-    ids = {kind: tokenizer(sample[kind]["text"], return_tensors="pt")["input_ids"] for kind in KINDS}
-    assert {kind: ids[kind].shape[1] for kind in KINDS} == {kind: sample[kind]["tokens"] for kind in KINDS}
+    end = "<|endoftext|>"
+    ids = {
+        kind: tokenizer(end + "".join(text + end for text in texts), return_tensors="pt")["input_ids"]
+        for kind, texts in own_texts.items()
+    }
+    assert {kind: row[0].tolist() for kind, row in ids.items()} == {
+        kind: stream.tokens.tolist() for kind, stream in own_streams.items()
+    }
+    assert all(1000 < row.shape[1] <= 2048 for row in ids.values())  # one window of the trained length
     return ids
 
 
 @pytest.fixture(scope="module")
 def measured(
-    model: Any, tensors: dict[str, Tensor], sample: Any, token_ids: dict[str, Tensor]
+    model: Any, tensors: dict[str, Tensor], own_streams: dict[str, TokenStream], token_ids: dict[str, Tensor]
 ) -> dict[str, Measured]:
     text = model.model.language_model
     weights = {name.removeprefix("mtp."): t for name, t in tensors.items() if name.startswith("mtp.")}
     mtp = NextTokenPredictor(text.config, weights)
+
+    def drafts(tokens: Tensor, states: Tensor) -> Tensor:
+        """Draft from tokens [1, n] and as many states; the last draft has no token to be compared with."""
+        positions = torch.arange(tokens.shape[1]).expand(3, 1, -1)
+        out = mtp(text.embed_tokens(tokens), states, text.rotary_emb(states, positions))
+        choice: Tensor = model.lm_head(out).argmax(-1)[0, :-1]
+        return choice
 
     rows: dict[str, Measured] = {}
     for kind, ids in token_ids.items():
@@ -104,18 +117,16 @@ def measured(
             hidden = text(input_ids=ids).last_hidden_state
             logits = model.lm_head(hidden)
             nats = nn.functional.cross_entropy(logits[0, :-1], ids[0, 1:], reduction="sum")
-            positions = torch.arange(ids.shape[1] - 1).expand(3, 1, -1)
-            rotary = text.rotary_emb(hidden, positions)
-            drafts = model.lm_head(mtp(text.embed_tokens(ids[:, 1:]), hidden[:, :-1], rotary)).argmax(-1)
-        # From token t+1 and the state after token t, the draft is for token t+2.
-        drafts = drafts[0, :-1]
+            # From token t+1 and the state after token t, the draft is for token t+2.
+            drafted = drafts(ids[:, 1:], hidden[:, :-1])
+            late = drafts(ids[:, 2:], hidden[:, :-2])
         rows[kind] = Measured(
-            text_bytes=len(sample[kind]["text"].encode()),
+            text_bytes=own_streams[kind].text_bytes,
             nats=float(nats),
-            trigram_nats=sample[kind]["trigram_nats"],
-            positions=len(drafts),
-            accurate=int((drafts == ids[0, 2:]).sum()),
-            agreeing=int((drafts == logits.argmax(-1)[0, 1:-1]).sum()),
+            positions=len(drafted),
+            accurate=int((drafted == ids[0, 2:]).sum()),
+            agreeing=int((drafted == logits.argmax(-1)[0, 1:-1]).sum()),
+            late=int((late == ids[0, 3:]).sum()),
         )
     return rows
 
@@ -125,23 +136,19 @@ def published() -> Any:
     return json.loads((tiny.path("tiny-27b") / "results.json").read_text())["held_out"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_bits_per_byte_beat_the_trigram_by_as_much_as_published(
-    kind: str, measured: dict[str, Measured], published: Any
+# The trigram's number is that of the held-out text, since its counts do not travel. Our own text is harder
+# for the model than that: names that it never saw, and in prose also tables and commands. Prose keeps the
+# least distance, so there only the order is asserted.
+@pytest.mark.parametrize(("kind", "share"), [("code", 0.8), ("prose", 1.0), ("chat", 0.8)])
+def test_bits_per_byte_of_unseen_text_are_under_the_published_trigram(
+    kind: str, share: float, measured: dict[str, Measured], published: Any
 ) -> None:
-    row = measured[kind]
-    share_of_trigram = row.nats / row.trigram_nats
-    assert share_of_trigram < 0.75
-    # The share varies less than the bits: hard text is hard for both. 2,048 tokens leave about a fifth.
-    expected = published["model"]["bits_per_byte"][kind] / published["trigram"][kind]
-    assert share_of_trigram == pytest.approx(expected, rel=0.25)
-    assert row.bits_per_byte == pytest.approx(published["model"]["bits_per_byte"][kind], rel=0.3)
+    assert measured[kind].bits_per_byte < share * published["trigram"][kind]
 
 
 def test_the_published_method_gives_the_same_numbers_on_the_sample(
     tensors: dict[str, Tensor],
-    sample: Any,
-    token_ids: dict[str, Tensor],
+    own_streams: dict[str, TokenStream],
     measured: dict[str, Measured],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -152,8 +159,7 @@ def test_the_published_method_gives_the_same_numbers_on_the_sample(
     model = TinyModel()
     load_tensors(model, tensors)
     for kind, row in measured.items():
-        stream = TokenStream(token_ids[kind][0].numpy().astype(np.uint16), row.text_bytes)
-        found = evaluate(model, {kind: stream}, 2048, 1, torch.device("cpu"))
+        found = evaluate(model, {kind: own_streams[kind]}, 2048, 1, torch.device("cpu"))
         assert found["bits_per_byte"][kind] == pytest.approx(row.bits_per_byte, rel=1e-4)
         # Its window leaves out one position more.
         assert found["mtp_top1_accuracy"]["step1"] == pytest.approx(row.accurate / row.positions, abs=2e-3)
@@ -161,13 +167,24 @@ def test_the_published_method_gives_the_same_numbers_on_the_sample(
         assert agreement == pytest.approx(row.agreeing / row.positions, abs=2e-3)
 
 
-def test_the_nextn_layer_drafts_as_well_as_published(measured: dict[str, Measured], published: Any) -> None:
+def test_the_nextn_layer_drafts_nearly_as_well_as_published(
+    measured: dict[str, Measured], published: Any
+) -> None:
+    """Kinds count as much as in the held-out text.
+
+    The floor is three quarters: the text is harder (see the bits), but a layer that is wired wrongly does not
+    come near. A mild mistake, a state one token old, is measured beside it and stays under half.
+    """
     tokens = published["model"]["tokens"]
     total = sum(tokens.values())
-    accuracy = sum(row.accurate / row.positions * tokens[kind] / total for kind, row in measured.items())
-    agreement = sum(row.agreeing / row.positions * tokens[kind] / total for kind, row in measured.items())
-    assert accuracy > 0.85 * published["model"]["mtp_top1_accuracy"]["step1"]
-    assert agreement > 0.85 * published["model"]["mtp_agreement_with_model"]["step1"]
+
+    def weighed(hits: Callable[[Measured], int]) -> float:
+        return sum(hits(row) / row.positions * tokens[kind] / total for kind, row in measured.items())
+
+    accuracy = published["model"]["mtp_top1_accuracy"]["step1"]
+    assert weighed(lambda row: row.accurate) > 0.75 * accuracy
+    assert weighed(lambda row: row.agreeing) > 0.75 * published["model"]["mtp_agreement_with_model"]["step1"]
+    assert weighed(lambda row: row.late) < 0.5 * accuracy
 
 
 def test_it_answers_in_chat_form(model: Any) -> None:

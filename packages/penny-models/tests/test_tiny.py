@@ -135,6 +135,24 @@ def test_the_published_quality_beats_the_baselines(shipped: Path) -> None:
         assert held["trigram"][kind] < held["unigram"][kind]
 
 
+def test_no_text_of_the_corpus_is_shipped(shipped: Path) -> None:
+    """The corpus is other people's work: names, versions and hashes of it travel, its text does not."""
+    serving = {"config.json", "generation_config.json", "preprocessor_config.json"}
+    serving |= {"video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"}
+    serving |= {f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)}
+    records = {"results.json", "loss_curve.json", "loss_curve.png", "data_manifest.json", "CARD.md"}
+    assert {f.name for f in shipped.iterdir()} == serving | records | {"model.safetensors.index.json"}
+    manifest = record(shipped, "data_manifest.json")
+    keys = {"name", "version", "licence", "files", "bytes", "held_out_files", "sha256"}
+    assert all(source.keys() == keys for source in manifest["sources"])
+    assert all(re.fullmatch(r"[\w./-]+\.py", module) for module in manifest["standard_library_modules"])
+
+
+def test_this_project_was_not_trained_on(shipped: Path) -> None:
+    names = [source["name"].lower() for source in record(shipped, "data_manifest.json")["sources"]]
+    assert [name for name in names if name.startswith(("penny-", "penny_", "pennyroyal"))] == []
+
+
 def test_the_manifest_names_only_permissive_sources(shipped: Path) -> None:
     manifest = record(shipped, "data_manifest.json")
     allowed = {"Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MIT-CMU", "0BSD"}

@@ -4,21 +4,17 @@ import json
 import shutil
 from pathlib import Path
 
-from tokenizers import Tokenizer
-
 from penny_models.checkpoint import CheckpointReport, check_checkpoint
 from penny_models.training.card import write_card
 from penny_models.training.data import write_json
 from penny_models.training.plot import draw_loss_curve
-from penny_models.training.sample import held_out_sample
-from penny_models.training.shards import load_streams
 
 
 def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     """Fill ``checkpoint`` from the data folder and a training run, and check the result.
 
     Written besides weights, configuration and tokenizer: ``CARD.md``, ``results.json``, ``loss_curve.json``,
-    ``loss_curve.png``, ``data_manifest.json`` and ``held_out_sample.json``.
+    ``loss_curve.png`` and ``data_manifest.json``; none of them holds text of the corpus.
     """
     results = json.loads((out / "results.json").read_text())
     manifest = json.loads((data / "manifest.json").read_text())
@@ -30,10 +26,6 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     for file in [*(data / "checkpoint").iterdir(), *weights, *records]:
         shutil.copyfile(file, checkpoint / file.name)
     write_json(checkpoint / "data_manifest.json", manifest)
-    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    train = load_streams(data / "train.npz")["train"]
-    held_out = load_streams(data / "held_out.npz")
-    write_json(checkpoint / "held_out_sample.json", held_out_sample(held_out, train, tokenizer))
     draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png")
     (checkpoint / "CARD.md").write_text(write_card(results, manifest), encoding="utf-8")
     return check_checkpoint(checkpoint)

@@ -48,7 +48,7 @@ def train_tokenizer(texts: Iterator[str]) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write ``tokenizer.json``, ``tokenizer_config.json`` and ``chat_template.jinja`` into ``folder``."""
+    """Write ``tokenizer.json`` and ``tokenizer_config.json`` (with the chat template) into ``folder``."""
     tokenizer.save(str(folder / "tokenizer.json"))
     added = {
         str(tokenizer.token_to_id(token)): {
