@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 
 from penny_bench.client.record import StreamRecord
 from penny_bench.client.sse import EventDecoder
 from penny_bench.client.timeline import Timeline
+from penny_bench.client.transport import SpreadTransport
 
 if TYPE_CHECKING:
     from penny_bench.client.server import Server
@@ -21,13 +24,15 @@ def http_client(server: Server) -> httpx.AsyncClient:
     """A client without a limit on connections; a server on this machine is never reached through a proxy."""
     address = urlsplit(server.url)
     local = address.hostname in ("localhost", "127.0.0.1", "::1")
-    return httpx.AsyncClient(
-        timeout=httpx.Timeout(server.timeout, connect=10.0, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-        headers={"Accept-Encoding": "identity"},
-        trust_env=not local,
-        verify=address.scheme == "https",  # else the certificates are read for nothing, for half a second
-    )
+    timeout = httpx.Timeout(server.timeout, connect=10.0, pool=None)
+    headers = {"Accept-Encoding": "identity"}
+    # Without https the certificates would be read for nothing, for half a second.
+    context = httpx.create_ssl_context(verify=address.scheme == "https")
+    if local or not getproxies():
+        transport = SpreadTransport(partial(httpx.AsyncHTTPTransport, verify=context, trust_env=not local))
+        return httpx.AsyncClient(timeout=timeout, headers=headers, transport=transport, trust_env=not local)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    return httpx.AsyncClient(timeout=timeout, headers=headers, limits=limits, verify=context)
 
 
 async def stream(
