@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import io
 import json
 import time
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from penny_bench.client import Arrival, Failure, Server, StreamRecord
 from penny_bench.evidence import Gpu, GpuSampler, GpuState, Nvml, evidence, machine, schema, server_info
@@ -31,6 +33,7 @@ from penny_bench.load import (
     Trace,
 )
 from penny_bench.mock import MockServer
+from penny_bench.report import print_run
 
 # ---- what is taken out
 
@@ -297,3 +300,13 @@ def test_an_interrupted_run_is_partial() -> None:
     value = document(complete=False)
     valid(value)
     assert value["status"] == "partial"
+
+
+@pytest.mark.parametrize(("lag", "warned"), [(0.04, False), (0.06, True)])
+def test_a_client_that_was_too_busy_says_so(lag: float, warned: bool) -> None:
+    value = document()
+    value["client"]["loop_lag"]["p99"] = lag
+    out = io.StringIO()
+    print_run(value, Console(file=out, width=100))
+    assert ("was too busy: times are off" in out.getvalue()) is warned
+    assert "1 of 2 requests succeeded in 0.75 s; 1 failed: http" in out.getvalue()

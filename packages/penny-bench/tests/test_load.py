@@ -263,6 +263,10 @@ def test_itl_needs_to_know_what_each_event_brought() -> None:
     assert one_each.itl == pytest.approx((0.1, 0.2))
     assert untold is not None
     assert untold.itl is None
+    # Three events of one token and then the end of the choice, which brought none.
+    with_end = latencies(answered(0.0, [(0.1, None), (0.2, None), (0.4, None), (0.5, 3)], 3))
+    assert with_end is not None
+    assert with_end.itl == pytest.approx((0.1, 0.2))
     assert untold.tpot == pytest.approx(0.3 / 8)
 
 

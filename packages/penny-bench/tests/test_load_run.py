@@ -124,6 +124,18 @@ def test_errors_are_kept_with_their_kind() -> None:
     assert (got.succeeded, got.errors, got.output_tokens) == (2, {"http": 1, "protocol": 1}, 8)
 
 
+@pytest.mark.parametrize(
+    ("usage", "per_chunk", "known"), [("final", 1, 7), ("running", 3, 5), ("final", 3, None)]
+)
+def test_itl_over_real_streams(usage: Any, per_chunk: int, known: int | None) -> None:
+    def one(number: int, body: dict[str, Any]) -> Script:
+        return token_script(tokens=8, per_chunk=per_chunk, interval=0.01, usage=usage)
+
+    result, _ = measured(one, Closed(1), requests=1, tokens=8, warmups=0)
+    itl = summarise_run([result.requests[0].record]).itl
+    assert (itl and itl.n) == known  # of 8 tokens, those of the first event have none
+
+
 def test_reasoning_and_content_are_told_apart() -> None:
     def think(number: int, body: dict[str, Any]) -> Script:
         thoughts = token_script(tokens=2, interval=0.01, kind="reasoning_content")[:-3]

@@ -50,11 +50,14 @@ def latencies(record: StreamRecord) -> Latencies | None:
 def tokens_of_arrivals(record: StreamRecord) -> list[int] | None:
     """How many tokens each arrival brought; None where the server's counts do not tell.
 
-    They tell if every arrival carries a running count, or if there are as many arrivals as tokens.
+    They tell if every arrival carries a running count, or if as many events with text came as there are tokens;
+    the end of the choice, which a record without running counts has as its last arrival, then brought none.
     """
     counts = [arrival.tokens for arrival in record.arrivals]
     if record.output_tokens == len(counts):
         return [1] * len(counts)
+    if not any(counts[:-1]) and record.output_tokens == counts[-1] == len(counts) - 1:
+        return [1] * (len(counts) - 1) + [0]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts):
         return None

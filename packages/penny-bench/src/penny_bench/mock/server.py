@@ -39,7 +39,7 @@ class MockServer:
     @asynccontextmanager
     async def start(self) -> AsyncIterator[MockServer]:
         """Serve until the context ends."""
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=4096)
         host, port = server.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         try:

@@ -16,6 +16,9 @@ LATENCIES = (
     ("stalls", "pause between events, ms"),
     ("e2e", "E2E, ms"),
 )
+SLOW = 0.05
+"""Lag of the event loop, 99th percentile, from which times are no longer to be trusted, s."""
+
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "maximum")
 
 
@@ -43,6 +46,11 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         rate = "" if summary["goodput"] is None else f": goodput {summary['goodput']:.2f} requests/s"
         lines.append(f"{summary['good']} met the objectives{rate}")
     lines.append(_own(client))
+    if client["loop_lag"] and client["loop_lag"]["p99"] > SLOW:
+        lines.append(
+            "This client or its machine was too busy: times are off by as much as the event loop was late. "
+            "Send less, or measure from a machine with nothing else to do."
+        )
     lines.append(_cache(cache))
     if document["status"] == "partial":
         lines.append("Interrupted: what was measured until then.")
