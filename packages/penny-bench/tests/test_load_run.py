@@ -1,6 +1,7 @@
 """Runs over real sockets against the mock: counts, order, errors and what is kept apart."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from penny_bench.load import (
     RunPlan,
     RunResult,
     Trace,
+    garbage,
     measure_run,
     parse_load,
     summarise_run,
@@ -148,6 +150,23 @@ def test_reasoning_and_content_are_told_apart() -> None:
     assert record.ttft is not None
     assert record.time_to_answer is not None
     assert record.time_to_answer - record.ttft >= 0.05
+
+
+def test_garbage_is_collected_by_hand_while_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    during: list[bool] = []
+    monkeypatch.setattr(garbage, "EVERY", 2)
+    monkeypatch.setattr(gc, "collect", lambda: asked.append(len(during)))
+
+    def watched(number: int, body: dict[str, Any]) -> Script:
+        if number >= FIRST:
+            during.append(gc.isenabled())
+        return quick(number, body)
+
+    measured(watched, Closed(1), requests=5, tokens=2, warmups=0)
+    assert during == [False] * 5
+    assert asked == [0, 2, 4]  # once before, then after every second request
+    assert gc.isenabled()
 
 
 def test_one_prompt_for_all_on_request() -> None:

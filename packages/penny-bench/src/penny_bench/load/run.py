@@ -14,6 +14,7 @@ from penny_bench.client import Server, StreamRecord, Timeline, http_client, stre
 from penny_bench.errors import BenchError
 from penny_bench.load.base import Closed, Slot
 from penny_bench.load.drive import drive_closed, drive_open, due
+from penny_bench.load.garbage import collect_now_and_then, collected_by_hand
 from penny_bench.load.own_cost import LoopProbe, OwnCost
 from penny_bench.load.parse import Load
 from penny_bench.load.slo import Slo
@@ -138,6 +139,7 @@ async def measure_run(
 
     def keep(request: RunRequest) -> None:
         requests.append(request)
+        collect_now_and_then(len(requests))
         if on_end:
             on_end(len(requests), request.record)
 
@@ -149,10 +151,11 @@ async def measure_run(
             if plan.warmups:
                 warm = replace(plan, load=Closed(plan.warmups), requests=plan.warmups, duration=None)
                 await _drive(client, server, warm, partial(_job, plan, gauge, 1), warmups.append, clock)
-            clock = new_clock()
-            probe = LoopProbe(clock)
-            watcher = asyncio.create_task(probe.watch())
-            await _drive(client, server, plan, partial(_job, plan, gauge, 1 + plan.warmups), keep, clock)
+            with collected_by_hand():
+                clock = new_clock()
+                probe = LoopProbe(clock)
+                watcher = asyncio.create_task(probe.watch())
+                await _drive(client, server, plan, partial(_job, plan, gauge, 1 + plan.warmups), keep, clock)
         except asyncio.CancelledError:
             complete = False
         finally:
