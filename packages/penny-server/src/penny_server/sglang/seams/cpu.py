@@ -38,11 +38,12 @@ def _use_cpu_norm() -> None:
 
 def _cpu_norm_used() -> bool:
     import torch
+    from sglang.kernels.ops.attention.fla import fused_norm_gate
     from sglang.kernels.ops.attention.fla.layernorm_gated import RMSNorm
 
     x = torch.tensor([[3.0, 4.0]])
     found = RMSNorm(2, eps=0.0)(x, torch.full_like(x, 20.0))
-    return bool(torch.allclose(found, 20.0 * x / 12.5**0.5))
+    return fused_norm_gate._use_cpu and bool(torch.allclose(found, 20.0 * x / 12.5**0.5))
 
 
 def _pageable_memory() -> None:
