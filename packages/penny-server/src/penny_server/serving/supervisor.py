@@ -43,8 +43,10 @@ class Interrupts:
     @contextmanager
     def caught(self) -> Iterator[None]:
         """While in it, SIGINT, SIGTERM and SIGHUP are counted instead of raised."""
-        # One that is ignored stays so: under nohup the command outlives its terminal.
-        asked = [number for number in STOPPING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        # Under nohup the command outlives its terminal. SIGINT counts also where a shell had it ignored, as shells
+        # do for background jobs: whoever sends it to this process means it.
+        nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        asked = [number for number in STOPPING_SIGNALS if not (nohup and number == signal.SIGHUP)]
         before = {number: signal.signal(number, self._note) for number in asked}
         try:
             yield
