@@ -8,7 +8,20 @@ from typing import Any
 import httpx
 import pytest
 
-from penny_bench.client import Arrival, EventDecoder, Server, StreamRecord, Timeline, http_client, stream
+from penny_bench.client import (
+    Arrival,
+    CachedTokens,
+    EventDecoder,
+    Reply,
+    Server,
+    Spans,
+    Speculation,
+    StreamRecord,
+    Timeline,
+    ToolCall,
+    http_client,
+    stream,
+)
 from penny_bench.errors import BenchError
 from penny_bench.measure import decode_rate
 from penny_bench.mock import Cut, MockServer, Refusal, Script, Step, chunk, token_script
@@ -177,7 +190,9 @@ def ask(script: Script, timeout: float = 30.0, tokens: int = 8) -> tuple[StreamR
             server = await Server.connect(mock.url, None, None, timeout)
             async with http_client(server) as client:
                 zero = time.perf_counter()
-                got = await stream(client, server, "hello", tokens, lambda: time.perf_counter() - zero)
+                got = await stream(
+                    client, server, server.body("hello", tokens), lambda: time.perf_counter() - zero
+                )
                 return got, mock, zero
 
     return asyncio.run(run())
@@ -288,3 +303,65 @@ def test_a_server_elsewhere_may_be_behind_a_proxy(monkeypatch: pytest.MonkeyPatc
     assert http_client(Server(url="http://127.0.0.1:8/v1"))._mounts == {}
     proxied = http_client(Server(url="http://example.org/v1"))._mounts
     assert any(isinstance(transport, httpx.AsyncHTTPTransport) for transport in proxied.values())
+
+
+def test_what_sglang_tells_beyond_the_protocol() -> None:
+    timeline = Timeline(sent=0.0, keep_reply=True)
+    timeline.event(0.1, chunk({"reasoning_content": "Let "}))
+    timeline.event(0.2, chunk({"reasoning_content": "me."}))
+    timeline.event(0.3, chunk({"content": "I look."}))
+    parts = [
+        {"index": 1, "id": "b", "function": {"name": "ls", "arguments": ""}},
+        {"index": 0, "id": "a", "function": {"name": "cat", "arguments": '{"f"'}},
+        {"index": 0, "function": {"arguments": ": 1}"}},
+    ]
+    for part in parts:
+        timeline.event(0.4, chunk({"tool_calls": [part]}))
+    timeline.event(0.5, chunk(finish="tool_calls"))
+    details = {"spec_verify_ct": 4, "spec_num_correct_drafts": 6, "spec_num_proposed_drafts": 12}
+    timeline.event(
+        0.6,
+        {
+            "choices": [],
+            "sglext": {
+                "cached_tokens_details": {"device": 64, "host": 128, "storage": 256},
+                "spec_tokens_details": {**details, "spec_correct_drafts_histogram": [1, 1, 1, 1]},
+            },
+        },
+    )
+    timeline.event(0.6, {"choices": [], "usage": {"prompt_tokens": 500, "completion_tokens": 10}})
+    record = timeline.record(0.7)
+    assert record.failure is None
+    assert record.reply == Reply(
+        "I look.", "Let me.", (ToolCall("cat", '{"f": 1}', "a"), ToolCall("ls", "", "b"))
+    )
+    assert record.cached == CachedTokens(device=64, host=128, storage=256)
+    assert record.speculation == Speculation(4, 6, 12, (1, 1, 1, 1))
+    assert record.speculation.acceptance_length == 2.5
+
+
+def test_what_llama_cpp_tells_beyond_the_protocol() -> None:
+    timeline = Timeline(sent=0.0)
+    timeline.event(0.1, chunk({"content": "a"}))
+    timings = {"prompt_n": 100, "prompt_ms": 250.0, "predicted_ms": 500.0}
+    usage = {"prompt_tokens": 100, "completion_tokens": 1}
+    timeline.event(0.2, {**chunk(finish="stop"), "usage": usage, "timings": timings})
+    record = timeline.record(0.2)
+    assert record.spans == Spans(None, 0.25, 0.5, "llama.cpp timings")
+    assert record.reply is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"sglext": None},
+        {"sglext": {"spec_tokens_details": {"spec_verify_ct": 0}}},
+        {"timings": {"prompt_ms": "a"}},
+    ],
+)
+def test_what_a_server_does_not_tell_is_none(told: dict) -> None:
+    timeline = Timeline(sent=0.0)
+    timeline.event(0.1, {**chunk({"content": "a"}), **told})
+    timeline.event(0.2, {"choices": [], "usage": {"completion_tokens": 1}})
+    record = timeline.record(0.2)
+    assert (record.cached, record.speculation, record.spans) == (None, None, None)

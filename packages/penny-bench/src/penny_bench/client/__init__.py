@@ -3,7 +3,17 @@
 Tokens are counted by the server (`usage`), never by SSE events or by tokenising text again.
 """
 
-from penny_bench.client.record import Arrival, Failure, FailureKind, StreamRecord
+from penny_bench.client.record import (
+    Arrival,
+    CachedTokens,
+    Failure,
+    FailureKind,
+    Reply,
+    Spans,
+    Speculation,
+    StreamRecord,
+    ToolCall,
+)
 from penny_bench.client.server import Server
 from penny_bench.client.sse import EventDecoder
 from penny_bench.client.stream import http_client, stream
@@ -11,12 +21,17 @@ from penny_bench.client.timeline import Timeline
 
 __all__ = [
     "Arrival",
+    "CachedTokens",
     "EventDecoder",
     "Failure",
     "FailureKind",
+    "Reply",
     "Server",
+    "Spans",
+    "Speculation",
     "StreamRecord",
     "Timeline",
+    "ToolCall",
     "http_client",
     "stream",
 ]

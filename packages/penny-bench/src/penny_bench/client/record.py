@@ -36,6 +36,76 @@ class Arrival:
     tokens: int | None
 
 
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool call as its parts came: name, arguments as text (JSON if the model kept to it), and id."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model said, joined from the parts of the stream; each "" or () where there was none."""
+
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class CachedTokens:
+    """Prompt tokens by the tier that they came from; None for a tier the server does not have.
+
+    Source: SGLang's `cached_tokens_details`, asked for with `return_cached_tokens_details`.
+    """
+
+    device: int
+    host: int
+    storage: int | None = None
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Speculative decoding of one request or, summed, of many.
+
+    Attributes:
+        verify: steps in which the model verified drafts.
+        accepted, proposed: draft tokens.
+        histogram: steps by how many draft tokens they accepted, from 0; empty where the server has none.
+
+    Source: SGLang's `spec_tokens_details`, asked for with `return_spec_tokens_details`.
+    """
+
+    verify: int
+    accepted: int
+    proposed: int
+    histogram: tuple[int, ...] = ()
+
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens of a verify step: the accepted drafts and the one that the model adds."""
+        return 1 + self.accepted / self.verify
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Where the server says that the time of one request went, s; None where it does not say.
+
+    Attributes:
+        queue: from its arrival to the start of the first forward pass.
+        prefill: from there to the end of the initial prefill. Prefill rates are defined on this span.
+        post_prefill: from there to the end.
+        source: who said so, such as `sglang /metrics` or `llama.cpp timings`.
+    """
+
+    queue: float | None
+    prefill: float | None
+    post_prefill: float | None
+    source: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamRecord:
     """One request and its stream.
@@ -52,6 +122,10 @@ class StreamRecord:
             reported.
         finish_reason: as the server said it.
         failure: why the stream must be left out of every rate and latency, or None.
+        reply: what was said, where the timeline was told to keep it.
+        cached: cached prompt tokens by tier, where the server tells.
+        speculation: acceptance of drafts, where the server tells.
+        spans: the server's own times, where it tells; never mixed with the client's.
     """
 
     sent: float
@@ -66,6 +140,10 @@ class StreamRecord:
     reasoning_tokens: int | None = None
     finish_reason: str | None = None
     failure: Failure | None = None
+    reply: Reply | None = None
+    cached: CachedTokens | None = None
+    speculation: Speculation | None = None
+    spans: Spans | None = None
 
     @property
     def ttft(self) -> float | None:

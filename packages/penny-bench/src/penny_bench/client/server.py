@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ class Server:
         api_key: bearer token, or None.
         extensions: whether requests ask for `ignore_eos` and running usage counts, which not every server
             takes.
+        details: whether they ask for cached tokens by tier and the acceptance of drafts, as SGLang gives them.
         timeout: longest silence before a request counts as failed, s.
     """
 
@@ -30,6 +32,7 @@ class Server:
     model: str = ""
     api_key: str | None = None
     extensions: bool = True
+    details: bool = True
     timeout: float = 120.0
 
     @classmethod
@@ -55,19 +58,41 @@ class Server:
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     def body(self, prompt: str, tokens: int) -> dict[str, Any]:
-        """JSON body of a streaming chat request for `tokens` greedy tokens."""
+        """JSON body of a streaming chat request for exactly `tokens` greedy tokens, if the server can do that."""
+        return self.chat([{"role": "user", "content": prompt}], tokens, exact=True)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tokens: int,
+        *,
+        exact: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """JSON body of a streaming chat request.
+
+        Args:
+            messages: the conversation, in the form of the protocol.
+            tokens: `max_tokens`.
+            exact: whether to go on after the end of the text (`ignore_eos`), where the server takes that.
+            settings: further fields, such as `tools`, `response_format`, `temperature` (0 without).
+        """
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": list(messages),
             "max_tokens": tokens,
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if self.extensions:
-            body["ignore_eos"] = True
             body["stream_options"]["continuous_usage_stats"] = True
-        return body
+            if exact:
+                body["ignore_eos"] = True
+        if self.details:
+            body["return_cached_tokens_details"] = True
+            body["return_spec_tokens_details"] = True
+        return {**body, **(settings or {})}
 
     async def _first_model(self) -> str:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -38,18 +38,16 @@ def http_client(server: Server) -> httpx.AsyncClient:
 async def stream(
     client: httpx.AsyncClient,
     server: Server,
-    prompt: str,
-    tokens: int,
+    body: Mapping[str, Any],
     clock: Callable[[], float],
     timeline: Timeline | None = None,
 ) -> StreamRecord:
-    """Ask for `tokens` tokens after `prompt` and follow the stream to its end.
+    """Send one chat request and follow its stream to the end.
 
     Args:
         client: from `http_client`; its pool keeps connections between requests.
         server: where to ask.
-        prompt: text of the one user message.
-        tokens: `max_tokens` of the request.
+        body: of the request, from `Server.body` or `Server.chat`.
         clock: gives seconds since the start of the group, monotonic.
         timeline: filled in place, for a caller who wants what came before the stream was cancelled.
 
@@ -61,7 +59,7 @@ async def stream(
         async with client.stream(
             "POST",
             f"{server.url}/chat/completions",
-            json=server.body(prompt, tokens),
+            json=body,
             headers=server.headers(),
         ) as response:
             if response.status_code != 200:

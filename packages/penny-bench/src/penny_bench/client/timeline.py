@@ -3,6 +3,8 @@
 from typing import Any
 
 from penny_bench.client.record import Arrival, Failure, FailureKind, StreamRecord
+from penny_bench.client.told import told_cached, told_spans, told_speculation
+from penny_bench.client.transcript import Transcript
 
 _ANSWER = ("content", "tool_calls", "refusal")
 _REASONING = ("reasoning_content", "reasoning")
@@ -11,8 +13,10 @@ _REASONING = ("reasoning_content", "reasoning")
 class Timeline:
     """Feed it every event of a stream in order, then ask for the record. It never looks at a clock."""
 
-    def __init__(self, sent: float) -> None:
+    def __init__(self, sent: float, keep_reply: bool = False) -> None:
         self._sent = sent
+        self._transcript = Transcript() if keep_reply else None
+        self._told: dict[str, Any] = {}  # extensions of the protocol, by the names of the servers
         self._arrivals: list[Arrival] = []
         self._first_byte: float | None = None
         self._first_reasoning: float | None = None
@@ -41,6 +45,9 @@ class Timeline:
         usage = payload.get("usage")
         if isinstance(usage, dict):
             self._usage = usage
+        for key in ("sglext", "timings"):
+            if isinstance(payload.get(key), dict):
+                self._told[key] = payload[key]
         choices = payload.get("choices")
         if not choices:
             self._complete = self._complete or isinstance(usage, dict)
@@ -91,6 +98,10 @@ class Timeline:
             reasoning_tokens=_count(reasoning, "reasoning_tokens"),
             finish_reason=self._finish[1] if self._finish else None,
             failure=self._failure,
+            reply=self._transcript.reply() if self._transcript else None,
+            cached=told_cached(self._told),
+            speculation=told_speculation(self._told),
+            spans=told_spans(self._told),
         )
 
     def _choice(self, t: float, choice: dict[str, Any], count: int | None) -> None:
@@ -111,6 +122,8 @@ class Timeline:
             self._first_answer = t
         if finish:
             self._finish = (t, str(finish))
+        if self._transcript:
+            self._transcript.add(delta)
 
 
 def _count(usage: Any, key: str) -> int | None:

@@ -182,7 +182,7 @@ async def _drive(
             keep(RunRequest(job.number, job.slot.t, job.prompt_tokens, job.tokens, record))
 
         try:
-            record = await stream(client, server, job.prompt, job.tokens, clock, timeline)
+            record = await stream(client, server, server.body(job.prompt, job.tokens), clock, timeline)
         except asyncio.CancelledError:
             timeline.fail("interrupted", "The run was interrupted while this stream was open.")
             ended(timeline.record(clock()))

@@ -120,7 +120,7 @@ async def measure_decode(
                 serial += concurrency
                 clock, cpu = new_clock(), time.process_time()
                 records = await asyncio.gather(
-                    *(stream(client, server, p, plan.tokens, clock) for p in prompts)
+                    *(stream(client, server, server.body(p, plan.tokens), clock) for p in prompts)
                 )
                 groups.append(
                     Group(

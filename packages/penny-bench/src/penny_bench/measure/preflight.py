@@ -31,15 +31,17 @@ async def preflight(server: Server, seed: int) -> tuple[Server, tuple[StreamReco
     """
     first, samples = head_line(seed, 0), sample_prompts(seed)
     async with http_client(server) as client:
-        record = await stream(client, server, first, 2, new_clock())
-        if record.failure and record.failure.status in REFUSED:
-            plain = replace(server, extensions=False)
-            retried = await stream(client, plain, first, 2, new_clock())
+        record = await stream(client, server, server.body(first, 2), new_clock())
+        refused = record.failure is not None and record.failure.status in REFUSED
+        for extensions, details in ((True, False), (False, True), (False, False)) if refused else ():
+            plain = replace(server, extensions=extensions, details=details)
+            retried = await stream(client, plain, plain.body(first, 2), new_clock())
             if retried.failure is None:
                 server, record = plain, retried
+                break
         records = [_checked(server, record)]
         for text in samples:
-            records.append(_checked(server, await stream(client, server, text, 2, new_clock())))
+            records.append(_checked(server, await stream(client, server, server.body(text, 2), new_clock())))
     texts = [first, *samples]
     counts = [r.prompt_tokens or len(text) // 4 for r, text in zip(records, texts, strict=True)]
     return server, tuple(records), Gauge.of(counts[0], counts[1:])
