@@ -228,6 +228,8 @@ def test_request_asks_for_usage_and_greedy_tokens() -> None:
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
             "ignore_eos": True,
+            "return_cached_tokens_details": True,
+            "return_spec_tokens_details": True,
         }
     ]
 

@@ -120,7 +120,7 @@ def test_a_server_that_refuses_extensions_is_asked_without_them() -> None:
 
     result, mock = measure(answer, concurrency=(2,), tokens=4, runs=1, warmups=0)
     assert not result.server.extensions
-    assert ["ignore_eos" in body for body in mock.bodies] == [True] + [False] * (1 + len(passages()) + 2)
+    assert ["ignore_eos" in body for body in mock.bodies] == [True, True] + [False] * (1 + len(passages()) + 2)
     assert mock.bodies[-1]["stream_options"] == {"include_usage": True}
 
 
