@@ -3,6 +3,7 @@
 from penny_bench.load.arrivals import Constant, Gamma, Poisson, Ramp
 from penny_bench.load.base import Closed, OpenLoad, Slot
 from penny_bench.load.cache import CacheUse, cache_use
+from penny_bench.load.check import Check
 from penny_bench.load.drive import drive_closed, drive_open, due
 from penny_bench.load.metrics import Latencies, latencies
 from penny_bench.load.own_cost import OwnCost
@@ -15,6 +16,7 @@ from penny_bench.load.trace import Trace
 __all__ = [
     "FORMS",
     "CacheUse",
+    "Check",
     "Closed",
     "Constant",
     "Distribution",

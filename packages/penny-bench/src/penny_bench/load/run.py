@@ -13,6 +13,7 @@ import httpx
 from penny_bench.client import Server, StreamRecord, Timeline, http_client, stream
 from penny_bench.errors import BenchError
 from penny_bench.load.base import Closed, Slot
+from penny_bench.load.check import Check
 from penny_bench.load.drive import drive_closed, drive_open, due
 from penny_bench.load.garbage import collect_now_and_then, collected_by_hand
 from penny_bench.load.own_cost import LoopProbe, OwnCost
@@ -69,15 +70,22 @@ class RunRequest:
     Attributes:
         number: from 0, in the order of the schedule.
         scheduled: when it was due, s. In a closed loop, when its user became free.
-        prompt_tokens, tokens: as asked for.
+        prompt_tokens, tokens: as asked for; `prompt_tokens` is None where no length was.
         record: its stream; times are seconds since the start of the run.
+        phase: the part of the run that it belongs to.
+        case, turn: which case of a workload it is, and which turn of its conversation, from 0.
+        checks: what was asked of the reply, and whether it holds.
     """
 
     number: int
     scheduled: float
-    prompt_tokens: int
+    prompt_tokens: int | None
     tokens: int
     record: StreamRecord
+    phase: str = "run"
+    case: str | None = None
+    turn: int | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def lateness(self) -> float:

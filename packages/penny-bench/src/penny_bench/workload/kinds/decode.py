@@ -1,0 +1,81 @@
+"""Decode rate of groups of streams that start together, one phase for each concurrency."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from penny_bench.client import StreamRecord
+from penny_bench.load import RunRequest
+from penny_bench.measure import group_rates
+from penny_bench.workload.bench import Bench, Phase
+from penny_bench.workload.kinds import Kind
+from penny_bench.workload.speculation import summed
+
+
+class Settings(BaseModel):
+    """Attributes:
+    concurrency: streams of a group, one phase for each.
+    tokens: tokens that each stream asks for.
+    prompt_tokens: length of the prompts, about.
+    exact: whether to go on after the end of the text, so that each stream has just `tokens` tokens.
+    prompt: in place of the passages: a request in words, the same in all streams but for its first line.
+    runs, warmups: groups measured for each concurrency, and before.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    concurrency: tuple[int, ...] = Field(default=(1, 4), min_length=1)
+    tokens: int = Field(default=256, ge=2)
+    prompt_tokens: int = Field(default=128, ge=1)
+    exact: bool = True
+    prompt: str | None = None
+    runs: int = Field(default=3, ge=1)
+    warmups: int = Field(default=1, ge=0)
+
+
+async def run(bench: Bench, settings: Settings) -> None:
+    """See `Kind.run`."""
+    for streams in settings.concurrency:
+        if settings.warmups:
+            total = settings.warmups * streams
+            async with bench.phase(
+                f"C{streams} warm-up",
+                f"{streams} streams, warm-up",
+                warmup=True,
+                streams=streams,
+                total=total,
+            ) as phase:
+                for _ in range(settings.warmups):
+                    await _group(bench, phase, settings, streams)
+        async with bench.phase(
+            f"C{streams}",
+            f"{streams} stream{'s' if streams > 1 else ''}",
+            streams=streams,
+            total=settings.runs * streams,
+        ) as phase:
+            groups = [await _group(bench, phase, settings, streams) for _ in range(settings.runs)]
+        _metrics(phase, groups)
+
+
+async def _group(bench: Bench, phase: Phase, settings: Settings, streams: int) -> list[StreamRecord]:
+    if settings.prompt is None:
+        texts = [bench.prompt(settings.prompt_tokens) for _ in range(streams)]
+    else:
+        texts = [bench.first_line() + settings.prompt for _ in range(streams)]
+    bodies = [bench.chat(text, settings.tokens, exact=settings.exact) for text in texts]
+    return [request.record for request in await phase.group(bodies)]
+
+
+def _metrics(phase: Phase, groups: list[list[StreamRecord]]) -> None:
+    rates = [group_rates(group) for group in groups]
+    each = [rate for group in rates for rate in group.streams]
+    requests: list[RunRequest] = phase.requests
+    phase.metric("aggregate", "decode, all", [rate.aggregate for rate in rates], "tok/s", "higher")
+    phase.metric("stream", "decode, each", each, "tok/s", "higher")
+    phase.metric("whole", "whole requests", [rate.whole for rate in rates], "tok/s", "higher")
+    phase.metric("ttft", "TTFT", [request.record.ttft for request in requests], "s", "lower")
+    if total := summed(request.record.speculation for request in requests):
+        phase.metric("acceptance_length", "acceptance length", [total.acceptance_length], "tokens", None)
+
+
+KIND = Kind("decode", Settings, run)
