@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,18 @@ import pytest
 from rich.console import Console
 
 from penny_bench.compare import (
+    METRICS,
+    Document,
+    Finding,
     Restart,
-    RestartRow,
     Settings,
+    Value,
     compare_restarts,
     comparison_document,
     markdown,
     overall,
     print_comparison,
-    read_restart,
+    read_document,
     read_side,
     verdict,
 )
@@ -30,34 +34,39 @@ from penny_bench.stats import Ratio
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def row(aggregate: float, ttft: float = 0.1, **changes: Any) -> RestartRow:
-    values = {"aggregate": aggregate, "stream": aggregate, "whole": aggregate, "ttft": ttft}
-    return RestartRow(
-        **{
-            "values": values,
-            "prompt_tokens": 100.0,
-            "least_tokens": 64.0,
-            "cached": 0.0,
-            "failed": 0,
-            **changes,
-        }
+@dataclass(frozen=True)
+class Row:
+    """One concurrency of a decode document."""
+
+    values: dict[str, float | None]
+    prompt_tokens: float = 100.0
+    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def row(aggregate: float, ttft: float = 0.1, **changes: Any) -> Row:
+    return Row(**{"values": {"aggregate": aggregate, "ttft": ttft}, **changes})
+
+
+def restart(number: int, rows: dict[int, Row], alike: str = "m", told: str = "3") -> Restart:
+    document = Document(
+        name=f"{number}.json",
+        digest=str(number),
+        started=START + timedelta(hours=number),
+        model="m",
+        workload="decode",
+        alike={"the model": alike},
+        told={"runs in a restart": told},
+        values={
+            (f"C{c}", key): Value(METRICS[key], value, c)
+            for c, made in rows.items()
+            for key, value in made.values.items()
+        },
+        prompts={f"C{c}": made.prompt_tokens for c, made in rows.items()},
+        faults=tuple(Finding(f"C{c}", text) for c, made in rows.items() for text in made.faults),
+        notes=tuple(Finding(f"C{c}", text) for c, made in rows.items() for text in made.notes),
     )
-
-
-def restart(number: int, rows: dict[int, RestartRow], **changes: Any) -> Restart:
-    known: dict[str, Any] = {
-        "name": f"{number}.json",
-        "digest": str(number),
-        "started": START + timedelta(hours=number),
-        "model": "m",
-        "tokens": 64,
-        "prompt_tokens": 100,
-        "runs": 3,
-        "extensions": True,
-        "client": {"penny_bench": "0.1.0"},
-        "rows": rows,
-    }
-    return Restart(**{**known, **changes})
+    return Restart(document.name, (document,))
 
 
 def side(rates: list[float], first: int = 0, step: int = 1) -> list[Restart]:
@@ -155,40 +164,34 @@ def test_false_alarms_over_a_family_of_rows_stay_at_alpha() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("rows", "alike", "words"),
     [
-        ({"model": "other"}, r"differ in the model: m \(2\), other \(1\)"),
-        ({"tokens": 128}, "differ in tokens: 64"),
-        ({"prompt_tokens": 200}, "differ in prompt tokens"),
-        ({"extensions": False}, "differ in ignore_eos"),
-        ({"rows": {2: row(1.0)}}, "No concurrency was measured in every file"),
-        ({"rows": {1: row(1.0, failed=2)}}, r"9\.json, 1 streams: 2 failed"),
-        ({"rows": {1: row(1.0, cached=0.9)}}, "90% of a prompt came from the server's cache"),
-        ({"rows": {1: row(1.0, least_tokens=10.0)}}, "ended after 10 of 64 tokens"),
+        ({1: row(1.0)}, "other", r"of decode differ in the model: m \(2\), other \(1\)"),
+        ({2: row(1.0)}, "m", "No row was measured in every restart"),
+        ({1: row(1.0, faults=("2 failed.",))}, "m", r"9\.json, C1: 2 failed"),
     ],
 )
-def test_unlike_and_faulty_results_are_refused(change: dict[str, Any], words: str) -> None:
-    a, b = side([1.0, 2.0]), [restart(9, **{"rows": {1: row(1.0)}, **change})]
+def test_unlike_and_faulty_results_are_refused(rows: dict[int, Row], alike: str, words: str) -> None:
+    a, b = side([1.0, 2.0]), [restart(9, rows, alike)]
     with pytest.raises(BenchError, match=words):
         compare_restarts(a, b, RATES)
-    if set(change.get("rows", {1: None})) == {1}:
-        forced = compare_restarts(a, b, Settings(metrics=("aggregate",), force=True))
-        assert any(word in forced.notes[0] for word in ("differ", "streams:"))
+    if set(rows) == {1}:
+        forced = compare_restarts(a, b, replace(RATES, force=True))
+        assert any(word in forced.notes[0] for word in ("differ", "2 failed"))
 
 
 def test_what_is_told_and_not_refused() -> None:
-    a = [restart(0, {1: row(1.0), 8: row(5.0)}), restart(1, {1: row(1.1, cached=0.1)})]
-    b = [restart(2, {1: row(1.2, prompt_tokens=120.0)}, runs=5), restart(3, {1: row(1.3)})]
+    a = [restart(0, {1: row(1.0), 8: row(5.0)}), restart(1, {1: row(1.1, notes=("10% of a prompt",))})]
+    b = [restart(2, {1: row(1.2, prompt_tokens=120.0)}, told="5"), restart(3, {1: row(1.3)})]
     notes = " ".join(compare_restarts(a, b, RATES).notes)
     for words in (
-        "left out: 8 streams",
+        "left out: decode/C8.",
         "from 100 to 120 tokens",
-        "10% of a prompt",
+        "1.json, C1: 10% of a prompt",
         "runs in a restart: 3 (3), 5 (1)",
     ):
         assert words in notes
-    paired = Settings(metrics=("aggregate",), paired=True)
-    assert "did not alternate" in " ".join(compare_restarts(a, b, paired).notes)
+    assert "did not alternate" in " ".join(compare_restarts(a, b, replace(RATES, paired=True)).notes)
 
 
 def test_other_refusals() -> None:
@@ -198,14 +201,17 @@ def test_other_refusals() -> None:
         compare_restarts(side([1.0, 2.0]), side([1.0, 2.0, 3.0], 9), Settings(paired=True))
     with pytest.raises(BenchError, match="do not vary"):
         compare_restarts(side([1.0, 1.0]), side([1.0, 1.0], 9), RATES)
-    for value in (None, math.nan, 0.0):
-        nothing = restart(9, {1: row(1.0, values={"aggregate": value})})
+    for value in (None, math.nan):
+        nothing = restart(9, {1: row(1.0, values={"aggregate": value, "ttft": 1.0})})
         with pytest.raises(BenchError, match="there is no aggregate"):
             compare_restarts(side([1.0]), [nothing], RATES)
     with pytest.raises(BenchError, match="a floor for 8 streams, but only 1 were measured"):
         compare_restarts(side([1.0]), side([1.0], 9), Settings(floor={8: 1.0}))
+    with pytest.raises(
+        BenchError, match="No metric matches 'speed'; there are aggregate, ttft, and whole names"
+    ):
+        compare_restarts(side([1.0]), side([1.0], 9), Settings(metrics=("speed",)))
     for wrong, words in (
-        ({"metrics": ("speed",)}, "no metric 'speed'"),
         ({"metrics": ("ttft", "ttft")}, "each once"),
         ({"margin": 3.0}, "margin is 3"),
         ({"alpha": 0.0}, "alpha is 0"),
@@ -224,11 +230,11 @@ def test_reports_say_the_same() -> None:
     print_comparison(made, Console(file=out, width=80))
     assert "…" not in out.getvalue()
     for text in (out.getvalue(), markdown(made)):
-        assert "B is worse than A at 1 stream (all)." in " ".join(text.split())
+        assert "B is worse than A at C1 (all)." in " ".join(text.split())
         assert "-10.0" in text
         assert "80 72" in text
     fast = Settings(metrics=("aggregate",), floor={1: 10.0})
-    assert "1 stream (all): A is faster than the stated floor" in markdown(
+    assert "C1 (all): A is faster than the stated floor" in markdown(
         compare_restarts(side([150.0, 151.0]), side([90.0, 91.0], 9), fast)
     )
     # 8 restarts in 70 arrangements, 2 of them as extreme: .029.
@@ -238,13 +244,13 @@ def test_reports_say_the_same() -> None:
     assert value["rows"][0]["metric"] == "aggregate"
     assert value["rows"][0]["b"] == pytest.approx([x * 0.9 for x in a[::-1]])
     assert value["settings"]["floor"] == {"1": 8.0}
-    assert [f["file"] for f in value["a"]] == ["0.json", "1.json", "2.json", "3.json"]
+    assert [f["files"][0]["file"] for f in value["a"]] == ["0.json", "1.json", "2.json", "3.json"]
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     with pytest.raises(BenchError, match="Could not read"):
-        read_restart(path)
+        read_document(path)
     with pytest.raises(BenchError, match=r"no \*\.json in the folder"):
         read_side(str(tmp_path))
     for text, words in (
@@ -256,4 +262,4 @@ def test_unreadable_files(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(BenchError, match=words):
-            read_restart(path)
+            read_document(path)

@@ -54,22 +54,22 @@ def test_compare(
     capsys.readouterr()
     assert run("compare", "old", "new", "--json", "c.json", "--floor", "1=5,2=8") == 1
     shown = capsys.readouterr().out
-    assert "B is worse than A at 1 stream (all), 2 streams (all)." in shown
-    assert "It is better at 1 stream (TTFT), 2 streams (TTFT)." in shown
+    assert "B is worse than A at C1 (all), C2 (all)." in shown
+    assert "It is better at C1 (TTFT), C2 (TTFT)." in shown
     value = json.loads(Path("c.json").read_text())
     assert (value["verdict"], value["exit_status"]) == ("worse", 1)
     assert value["command"].startswith("penny-bench compare old new")
     rows = value["rows"]
-    assert [(row["concurrency"], row["metric"]) for row in rows] == [
-        (c, metric) for c in (1, 2) for metric in ("aggregate", "ttft")
+    assert [(row["workload"], row["phase"], row["metric"]) for row in rows] == [
+        ("decode", phase, metric) for phase in ("C1", "C2") for metric in ("aggregate", "ttft")
     ]
     # 100 tok/s for each stream are 10 ms a token.
     assert [rows[0]["floor_a"], rows[2]["floor_a"]] == pytest.approx([0.5, 0.8], abs=0.001)
     assert all(row["change"] == pytest.approx(-0.2, abs=0.001) for row in rows)
     assert run("compare", "old", "new", "--metric", "ttft", "--markdown") == 0
-    assert "**B is better than A at 1 stream (TTFT), 2 streams (TTFT).**" in capsys.readouterr().out
+    assert "**B is better than A at C1 (TTFT), C2 (TTFT).**" in capsys.readouterr().out
     assert run("compare", "old", "new", "--margin", "0.25", "--metric", "aggregate") == 0
-    assert "B equals A within 25 % at 1 stream (all), 2 streams (all)." in capsys.readouterr().out
+    assert "B equals A within 25 % at C1 (all), C2 (all)." in capsys.readouterr().out
     assert run("compare", "old/0.json,old/1.json", "new/2.json") == 3
     assert "One restart a side shows no spread" in capsys.readouterr().out
 

@@ -1,6 +1,5 @@
 """The commands `penny-bench compare` and `penny-bench plan`."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +8,14 @@ import typer
 from rich.console import Console
 
 from penny_bench import __version__
-from penny_bench.compare.comparison import Settings, compare_restarts
+from penny_bench.compare.comparison import compare_restarts
 from penny_bench.compare.planning import plan_comparison, plan_document, plan_text
 from penny_bench.compare.report import comparison_document, markdown, print_comparison
 from penny_bench.compare.restart import read_side
+from penny_bench.compare.settings import Settings
 from penny_bench.compare.verdict import EXIT
 from penny_bench.errors import BenchError
+from penny_bench.evidence import redact
 from penny_bench.report import write_json
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")]
@@ -23,7 +24,10 @@ Alpha = Annotated[float, typer.Option(help="Rate of false alarms among all rows.
 
 def compare(
     a: Annotated[
-        str, typer.Argument(help="Results of the old side: a file, a folder, or several with commas.")
+        str,
+        typer.Argument(
+            help="Results of the old side: a folder with a file or a folder for each restart, or files with commas."
+        ),
     ],
     b: Annotated[str, typer.Argument(help="Results of the new side.")],
     margin: Annotated[float, typer.Option(help="Change to the worse that does not matter, a share.")] = 0.03,
@@ -31,11 +35,17 @@ def compare(
         bool, typer.Option("--paired", help="Compare pair by pair, for runs in ABBA order.")
     ] = False,
     metric: Annotated[
-        str, typer.Option(help="Of aggregate, stream, whole, ttft, with commas between.")
-    ] = "aggregate,ttft",
+        str | None,
+        typer.Option(
+            help="Patterns with commas between: aggregate, or WORKLOAD/PHASE/METRIC such as 'decode/C*/ttft'; else "
+            "the headline numbers."
+        ),
+    ] = None,
     floor: Annotated[
         str | None,
-        typer.Option(help="Least time of a token in a stream, ms: 4.5, or by concurrency 1=4.5,8=6."),
+        typer.Option(
+            help="Least time of a token in a stream, ms: 4.5, or by concurrency 1=4.5,8=6; else what the results state."
+        ),
     ] = None,
     alpha: Alpha = 0.05,
     force: Annotated[
@@ -44,17 +54,19 @@ def compare(
     json_file: JsonFile = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
-    """Compare two settings over restarts of the server; each file of penny-bench decode --json is one restart.
+    """Compare two settings over restarts of the server, from what penny-bench decode and run wrote with --json.
+
+    A file is one restart, or a folder with a file for each workload is.
 
     Exit status: 0 no worse than by the margin, 1 worse, 3 undecided, 2 not comparable.
     """
     _check_folder(json_file)
     settings = Settings(
-        metrics=tuple(metric.split(",")),
+        metrics=tuple(metric.split(",")) if metric else (),
         margin=margin,
         alpha=alpha,
         paired=paired,
-        floor=_floor(floor),
+        floor=parse_floor(floor),
         force=force,
     )
     comparison = compare_restarts(read_side(a), read_side(b), settings)
@@ -90,7 +102,12 @@ def plan(
         raise typer.Exit(1)
 
 
-def _floor(text: str | None) -> dict[int, float] | None:
+def parse_floor(text: str | None) -> dict[int, float] | None:
+    """Times in ms by number of streams, 0 for any: of `4.5` or `1=4.5,8=6`.
+
+    Raises:
+        BenchError: it is neither.
+    """
     if text is None:
         return None
     try:
@@ -108,4 +125,4 @@ def _check_folder(json_file: Path | None) -> None:
 
 
 def _command() -> str:
-    return shlex.join(["penny-bench", *sys.argv[1:]])
+    return redact.command(["penny-bench", *sys.argv[1:]])

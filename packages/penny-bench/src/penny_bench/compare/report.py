@@ -1,5 +1,7 @@
 """A comparison as table, Markdown and JSON document."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from typing import Any
 
@@ -8,9 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penny_bench.compare.comparison import Comparison, ComparisonRow
+from penny_bench.compare.comparison import Comparison
 from penny_bench.compare.restart import Restart
+from penny_bench.compare.row import ComparisonRow
 from penny_bench.compare.verdict import EXIT, Verdict
+from penny_bench.compare.words import notes, sentence, several_workloads
+from penny_bench.evidence import redact
 
 SCHEMA = "penny-bench/compare/1"
 
@@ -28,9 +33,15 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         pad_edge=False,
     )
     for head in _heads(comparison):
-        table.add_column(head, justify="left" if head in ("metric", "verdict") else "right", no_wrap=True)
+        words = head in ("workload", "phase", "metric", "verdict")
+        table.add_column(
+            head,
+            justify="left" if words else "right",
+            no_wrap=head not in ("workload", "metric"),
+            overflow="fold",
+        )
     for row in comparison.rows:
-        table.add_row(*_cells(row, comparison), style=COLOURS.get(row.verdict, ""))
+        table.add_row(*map(escape, _cells(row, comparison)), style=_colour(row))
     console.print(table)
     console.print(escape(sentence(comparison)), style=f"bold {COLOURS.get(comparison.verdict, '')}".strip())
     console.print(escape(method(comparison)), style="dim")
@@ -51,40 +62,25 @@ def markdown(comparison: Comparison) -> str:
 
 
 def comparison_document(comparison: Comparison, command: str, version: str) -> dict[str, Any]:
-    """The JSON document: files with their digests, settings, every value, the verdict and its exit status."""
+    """The JSON document: files with their digests, settings, every value, the verdict and its exit status.
+
+    Absolute paths are cut to their last part.
+    """
     settings = asdict(comparison.settings)
     settings["floor"] = {str(c): time for c, time in (comparison.settings.floor or {}).items()} or None
     return {
         "schema": SCHEMA,
         "command": command,
         "penny_bench": version,
-        "a": [_file(restart) for restart in comparison.a],
-        "b": [_file(restart) for restart in comparison.b],
+        "a": [_restart(restart) for restart in comparison.a],
+        "b": [_restart(restart) for restart in comparison.b],
         "settings": settings,
-        "rows": [
-            {**asdict(row), "metric": row.metric.key, "unit": row.metric.unit} for row in comparison.rows
-        ],
+        "rows": [_row(row) for row in comparison.rows],
         "verdict": comparison.verdict,
         "exit_status": EXIT[comparison.verdict],
         "sentence": sentence(comparison),
-        "notes": notes(comparison),
+        "notes": [redact.text(line) for line in notes(comparison)],
     }
-
-
-def sentence(comparison: Comparison) -> str:
-    """The verdict on all rows in words."""
-    margin = f"{100 * comparison.settings.margin:.3g} %"
-    word = comparison.verdict
-    where = ", ".join(_place(row) for row in comparison.rows if row.verdict == word)
-    better = ", ".join(_place(row) for row in comparison.rows if row.verdict == "better")
-    also = f" It is better at {better}." if better and word != "better" else ""
-    return {
-        "better": f"B is better than A at {where}.",
-        "equal": f"B equals A within {margin} at {where}.",
-        "no worse": f"B is not worse than A by {margin} or more anywhere.{also}",
-        "worse": f"B is worse than A at {where}.{also}",
-        "undecided": f"Undecided at {where}: no difference shown, and one of {margin} not excluded.{also}",
-    }[word]
 
 
 def method(comparison: Comparison) -> str:
@@ -92,76 +88,76 @@ def method(comparison: Comparison) -> str:
     settings = comparison.settings
     pairs = "pairs, Student's t of their log ratios" if settings.paired else "Welch's t of their logs"
     test = "sign flips" if settings.paired else "relabelling"
-    floor = "; floor: share reached of the stated least time of a token, A and B" if settings.floor else ""
+    floor = "; floor: share reached of the stated least time, A and B" if _floors(comparison) else ""
+    tested = sum(row.p is not None for row in comparison.rows)
     return (
-        f"Unit: restarts ({len(comparison.a)} of A, {len(comparison.b)} of B), each by its median. A, B: geometric "
-        f"means; B-A: change in % of A, and its {100 * (1 - settings.alpha):g} % interval in each row alone: {pairs}; "
-        f"p: after Holm's correction over {len(comparison.rows)} rows; perm: p-value by {test}, uncorrected, as a "
-        f"check{floor}."
+        f"Unit: restarts ({len(comparison.a)} of A, {len(comparison.b)} of B). A, B: geometric means of their values; "
+        f"B-A: change in % of A, and its {100 * (1 - settings.alpha):g} % interval in each row alone: {pairs}; "
+        f"p: after Holm's correction over {tested} row{'' if tested == 1 else 's'}; perm: p-value by {test}, "
+        f"uncorrected, as a check{floor}."
     )
 
 
-def notes(comparison: Comparison) -> list[str]:
-    """What weakens the verdict, and what it would take to decide."""
-    lines = list(comparison.notes)
-    if min(len(comparison.a), len(comparison.b)) < 2:
-        lines.append("One restart a side shows no spread, so nothing can be told; see penny-bench plan.")
-    least = [
-        f"{100 * row.detectable:.2g} % at {_place(row)}"
-        for row in comparison.rows
-        if row.verdict == "undecided" and row.detectable is not None
-    ]
-    if least:
-        lines.append(
-            f"So many restarts with such spreads detect, in 80 % of the cases: {', '.join(least)}. More restarts "
-            f"detect less; see penny-bench plan."
-        )
-    for row in comparison.rows:
-        lines += [
-            f"{_place(row)}: {name} is faster than the stated floor, which is then no floor."
-            for name, share in (("A", row.floor_a), ("B", row.floor_b))
-            if share and share > 1
-        ]
-    return lines
-
-
 def _heads(comparison: Comparison) -> list[str]:
-    heads = ["streams", "metric", "A", "B", "B-A %", "interval", "p", "perm"]
-    return [*heads, *(["floor %"] if comparison.settings.floor else []), "verdict"]
+    heads = ["phase", "metric", "A", "B", "B-A %", "interval", "p", "perm"]
+    return [
+        *(["workload"] if several_workloads(comparison) else []),
+        *heads,
+        *(["floor %"] if _floors(comparison) else []),
+        "verdict",
+    ]
 
 
 def _cells(row: ComparisonRow, comparison: Comparison) -> list[str]:
     interval = "-"
-    if row.ratio:
+    if row.ratio and row.ratio.spread:
         interval = f"{100 * (row.ratio.low - 1):+.1f}..{100 * (row.ratio.high - 1):+.1f}"
     cells = [
-        str(row.concurrency),
-        row.metric.label,
+        row.place.phase,
+        f"{row.metric.label}, {row.metric.unit}" if row.metric.unit else row.metric.label,
         f"{row.mean_a:.4g}",
         f"{row.mean_b:.4g}",
-        f"{100 * row.change:+.1f}",
+        "-" if row.change is None else f"{100 * row.change:+.1f}",
         interval,
         "-" if row.p is None else _p(row.p),
-        _p(row.permutation.p),
+        "-" if row.permutation is None else _p(row.permutation.p),
     ]
-    if comparison.settings.floor:
+    if _floors(comparison):
         shares = (row.floor_a, row.floor_b)
         cells.append("-" if None in shares else " ".join(f"{100 * (s or 0):.0f}" for s in shares))
-    return [*cells, row.verdict]
+    return [*([row.place.workload] if several_workloads(comparison) else []), *cells, row.verdict or "-"]
+
+
+def _colour(row: ComparisonRow) -> str:
+    return "dim" if row.verdict is None else COLOURS.get(row.verdict, "")
+
+
+def _floors(comparison: Comparison) -> bool:
+    return any(row.floor_a is not None or row.floor_b is not None for row in comparison.rows)
 
 
 def _p(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<.001"
 
 
-def _place(row: ComparisonRow) -> str:
-    return f"{row.concurrency} stream{'s' if row.concurrency > 1 else ''} ({row.metric.label})"
-
-
 def _title(comparison: Comparison) -> str:
-    models = " and ".join(dict.fromkeys(r.model for r in (*comparison.a, *comparison.b)))
-    return f"B against A, {models}, {comparison.a[0].tokens} tokens a stream"
+    documents = [d for restart in (*comparison.a, *comparison.b) for d in restart.documents]
+    models = " and ".join(dict.fromkeys(d.model for d in documents))
+    return f"B against A, {models}, {', '.join(dict.fromkeys(row.place.workload for row in comparison.rows))}"
 
 
-def _file(restart: Restart) -> dict[str, str]:
-    return {"file": restart.name, "sha256": restart.digest, "started": restart.started.isoformat()}
+def _row(row: ComparisonRow) -> dict[str, Any]:
+    fields = asdict(row)
+    del fields["place"], fields["metric"]
+    return {**row.place._asdict(), **{k: v for k, v in asdict(row.metric).items() if k != "key"}, **fields}
+
+
+def _restart(restart: Restart) -> dict[str, Any]:
+    return {
+        "restart": redact.text(restart.name),
+        "started": restart.started.isoformat(),
+        "files": [
+            {"file": redact.text(d.name), "sha256": d.digest, "workload": d.workload}
+            for d in restart.documents
+        ],
+    }

@@ -1,162 +1,99 @@
-"""One restart of a server: what a result file says about it."""
+"""One restart of a server: the result files that were measured between its start and its end."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from penny_bench.compare.document import Document, read_document
+from penny_bench.compare.value import Place, Value
 from penny_bench.errors import BenchError
-from penny_bench.report import SCHEMA
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number of a row that can be compared.
-
-    Attributes:
-        key: its name in the summary of a result file, and of the option `--metric`.
-        label: its name in tables, as `penny-bench decode` prints it.
-        unit: of the values.
-        higher: whether more is better.
-    """
-
-    key: str
-    label: str
-    unit: str
-    higher: bool
-
-
-METRICS = {
-    metric.key: metric
-    for metric in (
-        Metric("aggregate", "all", "tok/s", True),
-        Metric("stream", "each", "tok/s", True),
-        Metric("whole", "whole", "tok/s", True),
-        Metric("ttft", "TTFT", "s", False),
-    )
-}
-
-
-@dataclass(frozen=True)
-class RestartRow:
-    """One concurrency of a restart.
-
-    Attributes:
-        values: median of each metric by key, None where there is none.
-        prompt_tokens: median length of the prompts as the server counted it, None if it did not.
-        least_tokens: fewest tokens of a stream.
-        cached: largest share of a prompt that came from the server's cache.
-        failed: how many streams failed.
-    """
-
-    values: dict[str, float | None]
-    prompt_tokens: float | None
-    least_tokens: float | None
-    cached: float
-    failed: int
 
 
 @dataclass(frozen=True)
 class Restart:
-    """What one result file of `penny-bench decode --json` says.
+    """What was measured on a server between its start and its end.
 
     Attributes:
-        name: path of the file, as it was given.
-        digest: SHA-256 of the file.
-        started: when it was measured.
-        model: model name.
-        tokens, prompt_tokens, runs: of its plan.
-        extensions: whether the server took `ignore_eos`.
-        client: version of this package, of Python, and the platform.
-        rows: by concurrency.
+        name: of the file or the folder, as it was given.
+        documents: its result files, at least one, each of a workload of its own.
     """
 
     name: str
-    digest: str
-    started: datetime
-    model: str
-    tokens: int
-    prompt_tokens: int
-    runs: int
-    extensions: bool
-    client: dict[str, str]
-    rows: dict[int, RestartRow]
+    documents: tuple[Document, ...]
+
+    @property
+    def started(self) -> datetime:
+        """When the first of them was measured."""
+        return min(document.started for document in self.documents)
+
+    @cached_property
+    def values(self) -> dict[Place, Value]:
+        """All numbers by place, in the order of the documents."""
+        return {
+            Place(document.workload, *key): value
+            for document in self.documents
+            for key, value in document.values.items()
+        }
+
+    @cached_property
+    def phases(self) -> set[tuple[str, str]]:
+        """Every workload with every phase of it."""
+        return {(place.workload, place.phase) for place in self.values}
 
 
-def read_restart(path: Path) -> Restart:
-    """Read a result file.
+def read_restart(paths: Sequence[Path], name: str | None = None) -> Restart:
+    """Read the result files of one restart; where two are of one workload, their file names tell them apart.
 
     Raises:
-        BenchError: the file cannot be read, or is no result of `penny-bench decode`.
+        BenchError: a file cannot be read, or is no result.
     """
-    try:
-        data = path.read_bytes()
-        read = json.loads(data)
-    except OSError as error:
-        raise BenchError(f"Could not read {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise BenchError(f"{path} is not JSON; give a file that penny-bench decode --json wrote.") from error
-    found = read.get("schema") if isinstance(read, dict) else None
-    if found != SCHEMA:
-        raise BenchError(
-            f"{path} has the schema {found!r}; give a file of {SCHEMA}, from penny-bench decode."
-        )
-    try:
-        plan = read["plan"]
-        return Restart(
-            name=str(path),
-            digest=hashlib.sha256(data).hexdigest(),
-            started=datetime.fromisoformat(read["started"]).astimezone(UTC),
-            model=str(read["server"]["model"]),
-            tokens=int(plan["tokens"]),
-            prompt_tokens=int(plan["prompt_tokens"]),
-            runs=int(plan["runs"]),
-            extensions=bool(read["server"]["extensions"]),
-            client={key: str(value) for key, value in read["client"].items()},
-            rows={int(row["concurrency"]): _row(row, read["groups"]) for row in read["summary"]},
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BenchError(
-            f"{path} lacks or garbles a part of {SCHEMA} ({type(error).__name__}: {error}); measure again."
-        ) from error
+    documents = [read_document(path) for path in paths]
+    of = Counter(document.workload for document in documents)
+    return Restart(
+        name or str(paths[0]),
+        tuple(
+            replace(document, workload=f"{document.workload} ({path.stem})")
+            if of[document.workload] > 1
+            else document
+            for path, document in zip(paths, documents, strict=True)
+        ),
+    )
 
 
 def read_side(text: str) -> list[Restart]:
     """Read the restarts of one side in the order in which they were measured.
 
     Args:
-        text: a file, a folder of which every `*.json` is read, or several of both with commas between.
+        text: a file for each restart, or a folder of them, or a folder with a folder for each restart, which
+            holds its files; several of these with commas between.
 
     Raises:
-        BenchError: a path does not exist, a folder holds no result, or a file is none.
+        BenchError: a path does not exist, a folder holds no result or both forms, or a file is none.
     """
-    paths: list[Path] = []
+    restarts: list[Restart] = []
     for part in [text] if Path(text).exists() else text.split(","):
         path = Path(part)
-        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        if not found:
-            raise BenchError(f"There is no *.json in the folder {path}; put one result a restart into it.")
-        paths += found
-    return sorted((read_restart(path) for path in paths), key=lambda restart: restart.started)
+        restarts += _read_folder(path) if path.is_dir() else [read_restart([path])]
+    return sorted(restarts, key=lambda restart: restart.started)
 
 
-def _row(row: dict[str, Any], groups: list[dict[str, Any]]) -> RestartRow:
-    records = [
-        record
-        for group in groups
-        if group["concurrency"] == row["concurrency"] and not group["warmup"]
-        for record in group["records"]
-        if record["failure"] is None
+def _read_folder(folder: Path) -> list[Restart]:
+    files = sorted(folder.glob("*.json"))
+    folders = {inner: found for inner in sorted(folder.iterdir()) if (found := sorted(inner.glob("*.json")))}
+    if files and folders:
+        raise BenchError(
+            f"The folder {folder} holds results beside the folder {next(iter(folders)).name}; put either one file "
+            f"or one folder a restart into it."
+        )
+    if not files and not folders:
+        raise BenchError(
+            f"There is no *.json in the folder {folder}; put one result, or one folder of them, a restart into it."
+        )
+    return [read_restart([file]) for file in files] or [
+        read_restart(found, str(inner)) for inner, found in folders.items()
     ]
-    shares = [(record["cached_tokens"] or 0) / (record["prompt_tokens"] or 1) for record in records]
-    return RestartRow(
-        values={key: row[key] and float(row[key]["median"]) for key in METRICS},
-        prompt_tokens=row["prompt_tokens"] and float(row["prompt_tokens"]["median"]),
-        least_tokens=row["output_tokens"] and float(row["output_tokens"]["minimum"]),
-        cached=max(shares, default=0.0),
-        failed=sum(row["failures"].values()),
-    )

@@ -40,13 +40,13 @@ def verdict(ratio: Ratio | None, p: float | None, higher: bool, margin: float, a
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """Verdict on all rows: worse if one is; else undecided if one is; else equal, better or no worse.
+    """Verdict on all rows: worse if one is; else undecided if one is, or none; else equal, better or no worse.
 
     One worse row is enough for `worse`, so its p-value is corrected for their number (Holm). `no worse` takes
     every row, which no correction could make safer: an intersection-union test (Berger, "Multiparameter
     hypothesis testing and acceptance sampling", Technometrics 24, 1982).
     """
-    found = set(verdicts)
+    found: set[Verdict] = set(verdicts) or {"undecided"}
     for word in ("worse", "undecided"):
         if word in found:
             return word

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +49,7 @@ def sign_flip_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Per
     if x.size != y.size or not x.size:
         raise ValueError(f"There are {x.size} and {y.size} restarts; pairs take equal numbers, at least one.")
     d = y - x
-    count = 2**d.size
-    if count <= EXACT:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=d.size)))
-    else:
-        signs = np.random.default_rng(seed).choice((1.0, -1.0), (EXACT, d.size))
-    return _result(abs(signs @ d), abs(float(d.sum())), count, 2)
+    return _result(abs(_signs(d.size, seed) @ d), abs(float(d.sum())), 2**d.size, 2)
 
 
 def two_sample_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Permutation:
@@ -73,16 +69,31 @@ def two_sample_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Pe
     if not x.size or not y.size:
         raise ValueError(f"There are {x.size} and {y.size} restarts; a comparison takes one a side.")
     both = np.concatenate([x, y])
-    count = math.comb(both.size, x.size)
-    if count <= EXACT:
-        chosen = np.array(list(itertools.combinations(range(both.size), x.size)))
-    else:
-        order = np.tile(np.arange(both.size), (EXACT, 1))
-        chosen = np.random.default_rng(seed).permuted(order, axis=1)[:, : x.size]
-    sums = both[chosen].sum(axis=1)
+    sums = _members(both.size, x.size, seed) @ both
     difference = (both.sum() - sums) / y.size - sums / x.size
     symmetric = 2 if x.size == y.size else 1
-    return _result(abs(difference), abs(float(y.mean() - x.mean())), count, symmetric)
+    return _result(abs(difference), abs(float(y.mean() - x.mean())), math.comb(both.size, x.size), symmetric)
+
+
+@lru_cache(maxsize=2)
+def _signs(pairs: int, seed: int) -> NDArray[np.float64]:
+    """One row of signs for each arrangement; kept, since every row of a comparison asks for the same."""
+    if 2**pairs <= EXACT:
+        return np.array(list(itertools.product((1.0, -1.0), repeat=pairs)))
+    return np.random.default_rng(seed).choice((1.0, -1.0), (EXACT, pairs))
+
+
+@lru_cache(maxsize=2)
+def _members(both: int, first: int, seed: int) -> NDArray[np.float64]:
+    """For each arrangement, 1 for each restart that it counts among the first side, else 0."""
+    if math.comb(both, first) <= EXACT:
+        chosen = np.array(list(itertools.combinations(range(both), first)))
+    else:
+        order = np.tile(np.arange(both), (EXACT, 1))
+        chosen = np.random.default_rng(seed).permuted(order, axis=1)[:, :first]
+    members = np.zeros((len(chosen), both))
+    np.put_along_axis(members, chosen, 1.0, axis=1)
+    return members
 
 
 def _result(statistics: NDArray[np.float64], seen: float, count: int, extreme: int) -> Permutation:

@@ -1,10 +1,13 @@
 """Power of a comparison before it is run, and the smallest effect that it can detect."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
+
+from penny_bench.stats.ratio import LARGEST
 
 _points, _weights = np.polynomial.legendre.leggauss(64)
 LEVELS, WEIGHTS = (_points + 1) / 2, _weights / 2
@@ -56,17 +59,16 @@ def minimum_effect(
 ) -> float:
     """Smallest relative difference that is found with probability `power`; arguments as for `power`.
 
+    Infinite where two restarts with a wide spread can tell nothing.
+
     Raises:
         ValueError: an argument out of its range.
     """
     _check(restarts, alpha)
     if not alpha < power < 1:
         raise ValueError(f"The power is {power}; give a share between alpha and 1, such as 0.8.")
-    high = 1.0
-    while _power(restarts, high, alpha, paired) < power:
-        high *= 2
-    shift = brentq(lambda s: _power(restarts, s, alpha, paired) - power, 0.0, high, xtol=1e-9)
-    return math.expm1(float(shift) * log_spread(cv) * math.sqrt(2 / restarts))
+    effect = _shift(restarts, alpha, power, paired) * log_spread(cv) * math.sqrt(2 / restarts)
+    return math.expm1(effect) if effect < LARGEST else math.inf
 
 
 def restarts_needed(
@@ -92,6 +94,15 @@ def restarts_needed(
         enough = minimum_effect(middle, cv, alpha, power, paired) <= effect
         low, high = (low, middle) if enough else (middle, high)
     return high
+
+
+@lru_cache(maxsize=1024)
+def _shift(n: int, alpha: float, power: float, paired: bool) -> float:
+    """Noncentrality at which the power is reached, in standard errors; it does not depend on the spread."""
+    high = 1.0
+    while _power(n, high, alpha, paired) < power:
+        high *= 2
+    return float(brentq(lambda s: _power(n, s, alpha, paired) - power, 0.0, high, xtol=1e-9))
 
 
 def _power(n: int, shift: float, alpha: float, paired: bool) -> float:

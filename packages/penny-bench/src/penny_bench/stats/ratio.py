@@ -10,6 +10,8 @@ from scipy.special import stdtr, stdtrit
 
 LEAST_SPREAD = 1e-9
 """Standard error of the log ratio below which the values are taken for copies, not for measurements."""
+LARGEST = 700.0
+"""Log of a ratio at which it is cut off, since a float can hold little more."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,5 @@ def _ratio(centre: float, error: float, df: float, confidence: float, spread: fl
         raise ValueError(f"The confidence is {confidence}; give a share between 0 and 1, such as 0.95.")
     half = float(stdtrit(df, (1 + confidence) / 2)) * error
     p = 2 * float(stdtr(df, -abs(centre) / error))
-    return Ratio(
-        math.exp(centre), math.exp(centre - half), math.exp(centre + half), p, df, confidence, spread
-    )
+    low, high = math.exp(max(centre - half, -LARGEST)), math.exp(min(centre + half, LARGEST))
+    return Ratio(math.exp(centre), low, high, p, df, confidence, spread)

@@ -1,0 +1,86 @@
+"""Reads a document of `penny-bench run`. Its rows are the headline numbers that it lists in `metrics`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from penny_bench.compare.value import ALL, Metric, Value
+
+FREE = ("seed", "cached_limit")
+"""Parts of a plan that may differ: each restart has prompts of its own, and a limit only labels."""
+
+
+def read_run(read: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `Document`."""
+    workload = read["workload"]
+    streams = {phase["name"]: phase["streams"] for phase in read["phases"]}
+    values = {}
+    for row in read["metrics"]:
+        phase = ALL if row["phase"] is None else str(row["phase"])
+        values[phase, str(row["key"])] = Value(
+            _metric(row), _number(row["value"]), streams.get(phase), row["share"] and _number(row["share"])
+        )
+    alike = {
+        "the model": str(read["server"]["model"]),
+        "ignore_eos taken by the server": str(bool(read["server"]["extensions"])),
+    }
+    if workload:
+        alike["the workload's digest"] = str(workload["digest"])
+    for key, value in read["plan"].items():
+        if key not in FREE:
+            alike[f"{key} of the plan"] = json.dumps(value, sort_keys=True)
+    machine = read["machine"]
+    return {
+        "workload": str(workload["name"]) if workload else "run",
+        "alike": alike,
+        "told": {
+            "the client": ", ".join(f"{name} {version}" for name, version in read["versions"].items()),
+            "the GPUs": ", ".join(gpu["name"] for gpu in machine.get("gpus") or ()) or "none",
+        },
+        "values": values,
+        "prompts": _prompts(read["phases"]),
+        "faults": _faults(read),
+        "notes": [],
+    }
+
+
+def _metric(row: dict[str, Any]) -> Metric:
+    better = row["better"]
+    if better not in ("higher", "lower", None):
+        raise ValueError(f"better is {better!r}, not higher, lower or null")
+    return Metric(str(row["key"]), str(row["label"]), str(row["unit"]), better)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {value} is not finite")
+    return number
+
+
+def _prompts(phases: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean length of the prompts as the server counted it."""
+    return {
+        phase["name"]: phase["summary"]["input_tokens"] / phase["summary"]["succeeded"]
+        for phase in phases
+        if phase["summary"]["input_tokens"] and phase["summary"]["succeeded"]
+    }
+
+
+def _faults(read: dict[str, Any]) -> list[tuple[None, str]]:
+    summary, cache = read["summary"], read["cache"]
+    faults: list[tuple[None, str]] = []
+    if read["status"] != "complete":
+        faults.append((None, f"it is {read['status']}: the run was interrupted."))
+    if failed := sum(summary["errors"].values()):
+        faults.append((None, f"{failed} of {summary['requests']} requests failed."))
+    if cache["verdict"] == "contaminated":
+        faults.append(
+            (
+                None,
+                f"a prefix cache took part: up to {cache['most']} cached tokens in a prompt (contaminated).",
+            )
+        )
+    return faults
