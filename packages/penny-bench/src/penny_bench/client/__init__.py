@@ -3,6 +3,7 @@
 Tokens are counted by the server (`usage`), never by SSE events or by tokenising text again.
 """
 
+from penny_bench.client.http import http_client
 from penny_bench.client.record import (
     Arrival,
     CachedTokens,
@@ -16,7 +17,7 @@ from penny_bench.client.record import (
 )
 from penny_bench.client.server import Server
 from penny_bench.client.sse import EventDecoder
-from penny_bench.client.stream import http_client, stream
+from penny_bench.client.stream import stream
 from penny_bench.client.timeline import Timeline
 
 __all__ = [

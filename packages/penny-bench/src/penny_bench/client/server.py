@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from penny_bench.client.stream import http_client
+from penny_bench.client.http import http_client
 from penny_bench.errors import BenchError
 
 

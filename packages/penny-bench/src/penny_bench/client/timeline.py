@@ -27,6 +27,10 @@ class Timeline:
         self._complete = False
         self._failure: Failure | None = None
 
+    def start(self, t: float) -> None:
+        """Take note that the request was written at `t` seconds; until then `sent` holds."""
+        self._sent = t
+
     def byte(self, t: float) -> None:
         """Take note that bytes of the body came at `t` seconds."""
         if self._first_byte is None:
@@ -51,8 +55,10 @@ class Timeline:
         choices = payload.get("choices")
         if not choices:
             self._complete = self._complete or isinstance(usage, dict)
-        else:
+        elif isinstance(choices, list) and isinstance(choices[0], dict):
             self._choice(t, choices[0], _count(usage, "completion_tokens"))
+        else:
+            self.fail("protocol", f"The server sent choices that are no objects: {str(choices)[:80]}.")
 
     def done(self) -> None:
         """Take in the `[DONE]` marker."""
@@ -105,7 +111,9 @@ class Timeline:
         )
 
     def _choice(self, t: float, choice: dict[str, Any], count: int | None) -> None:
-        delta = choice.get("delta") or {}
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = {}
         finish = choice.get("finish_reason")
         answer = any(delta.get(key) for key in _ANSWER)
         reasoning = any(delta.get(key) for key in _REASONING)
