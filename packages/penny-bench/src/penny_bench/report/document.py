@@ -1,16 +1,14 @@
 """The JSON document of a measurement: everything that was seen, and how it was made."""
 
 import json
-import os
 import platform
-import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from penny_bench.errors import BenchError
 from penny_bench.measure import DecodeResult
+from penny_bench.report.files import write_text
 from penny_bench.report.rows import rows
 
 SCHEMA = "penny-bench/decode/1"
@@ -43,16 +41,5 @@ def write_json(path: Path, value: dict[str, Any], indent: int | None = 1) -> Non
     Raises:
         BenchError: the file system refused; the message names path and reason.
     """
-    try:
-        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump(value, stream, ensure_ascii=False, allow_nan=False, indent=indent)
-                stream.write("\n")
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise BenchError(f"Could not write {path}: {error.strerror}.") from error
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    write_text(path, text + "\n")
