@@ -25,14 +25,10 @@ COLUMNS = ("mean", "p50", "p90", "p95", "p99", "maximum")
 def print_run(document: dict[str, Any], console: Console) -> None:
     """Print the summary of a document of `penny-bench run`."""
     summary, client, cache = document["summary"], document["client"], document["cache"]
-    table = Table(title=escape(f"{document['server']['model']}, {_load(document['plan']['load'])}"))
-    table.add_column("")
-    for name in COLUMNS:
-        table.add_column({"maximum": "max"}.get(name, name), justify="right")
-    for key, label in LATENCIES:
-        if values := summary[key]:
-            table.add_row(label, *(f"{1000 * values[name]:.2f}" for name in COLUMNS))
-    console.print(table)
+    if document["workload"]:
+        _print_workload(document, console)
+    else:
+        _print_latencies(document, console)
     lines = [
         f"{summary['succeeded']} of {summary['requests']} requests succeeded in {summary['seconds']:.2f} s"
         + "".join(f"; {count} failed: {kind}" for kind, count in summary["errors"].items())
@@ -52,10 +48,59 @@ def print_run(document: dict[str, Any], console: Console) -> None:
             "Send less, or measure from a machine with nothing else to do."
         )
     lines.append(_cache(cache))
+    lines += document["notes"]
     if document["status"] == "partial":
-        lines.append("Interrupted: what was measured until then.")
+        lines.append("Interrupted: what was measured until then. Go on with --resume and the --json file.")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_latencies(document: dict[str, Any], console: Console) -> None:
+    summary = document["summary"]
+    table = Table(title=escape(f"{document['server']['model']}, {_load(document['plan']['load'])}"))
+    table.add_column("")
+    for name in COLUMNS:
+        table.add_column({"maximum": "max"}.get(name, name), justify="right")
+    for key, label in LATENCIES:
+        if values := summary[key]:
+            table.add_row(label, *(f"{1000 * values[name]:.2f}" for name in COLUMNS))
+    console.print(table)
+
+
+def _print_workload(document: dict[str, Any], console: Console) -> None:
+    work, metrics = document["workload"], document["metrics"]
+    shared = any(metric["share"] is not None for metric in metrics)
+    table = Table(title=escape(f"{document['server']['model']}, {work['name']}: {work['title']}"))
+    for head in ("phase", "", "median", "least", "most", "unit", "n", *(["floor %"] if shared else [])):
+        table.add_column(head, justify="left" if head in ("phase", "", "unit") else "right")
+    for metric in metrics:
+        values = metric["values"]
+        cells = [metric["phase"] or "all", metric["label"]]
+        cells += [f"{value:.4g}" for value in (metric["value"], min(values), max(values))]
+        cells += [metric["unit"], str(metric["n"])]
+        if shared:
+            cells.append("" if metric["share"] is None else f"{100 * metric['share']:.0f}")
+        table.add_row(*map(escape, cells))
+    console.print(table)
+    if changed := work["changed"]:
+        console.print(
+            f"Settings other than in the workload: {', '.join(f'{k} = {v}' for k, v in changed.items())}.",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    if checks := document["checks"]:
+        _print_checks(checks, console)
+
+
+def _print_checks(checks: dict[str, Any], console: Console) -> None:
+    points = "" if checks["of"] is None else f", {checks['score']:g} of {checks['of']:g} points"
+    waiting = f", {checks['open']} for a person to judge" if checks["open"] else ""
+    console.print(f"{checks['passed']} of {checks['total']} checks passed{points}{waiting}", highlight=False)
+    for row in checks["rows"]:
+        if row["passed"] is False:
+            text = f"failed: {row['case']}: {row['name']}" + (f" ({row['detail']})" if row["detail"] else "")
+            console.print(text, markup=False, highlight=False, soft_wrap=True, style="yellow")
 
 
 def _load(load: dict[str, Any]) -> str:
@@ -73,6 +118,8 @@ def _own(client: dict[str, Any]) -> str:
 def _cache(cache: dict[str, Any]) -> str:
     if cache["verdict"] == "unknown":
         return "Prefix cache: the server does not report cached tokens, so whether one took part is unknown."
+    if cache["verdict"] == "intended":
+        return f"Prefix cache: meant to take part; {cache['total']} prompt tokens came from it."
     if cache["verdict"] == "clean":
         return f"Prefix cache: took no part (at most {cache['most']} cached tokens in a prompt)."
     return (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from penny_bench.report.metrics import Metric
 from penny_bench.report.plot import axis, colour, rounded, said
 from penny_bench.report.section import Figure, Section, Table, Tile
@@ -53,8 +51,14 @@ def alarms(sheet: Sheet) -> tuple[str, ...]:
     value, lines = sheet.value, []
     if value.get("status") == "partial":
         lines.append("The run was interrupted; this is what was measured until then.")
+    if value.get("earlier"):
+        lines.append(f"The run was interrupted and resumed: it has {1 + len(value['earlier'])} parts.")
     if value.get("status") == "imported":
-        lines += _imported(value.get("source") or {})
+        told = value.get("imported") or {}
+        lines.append(
+            f"Imported from a result of {told.get('tool') or 'another tool'}; penny-bench did not measure this. "
+            f"{told.get('note') or ''}".strip()
+        )
     cache = value.get("cache") or {}
     if cache.get("verdict") == "contaminated":
         lines.append(
@@ -69,17 +73,9 @@ def alarms(sheet: Sheet) -> tuple[str, ...]:
             f"The client was too busy: its event loop was late by {time(lag['p99'])} (p99), and times may be off by "
             f"as much."
         )
-    if value.get("server", {}).get("extensions") is False:
+    if (value.get("server") or {}).get("extensions") is False:
         lines.append("The server refused ignore_eos and running usage counts: answers may end early.")
-    return tuple(lines)
-
-
-def _imported(source: dict[str, Any]) -> list[str]:
-    tool = source.get("tool") or "another tool"
-    return [
-        f"Imported from a result of {tool}; penny-bench did not measure this.",
-        *(source.get("notes") or ()),
-    ]
+    return (*lines, *(value.get("notes") or ()))
 
 
 def _tile(metric: Metric) -> Tile:

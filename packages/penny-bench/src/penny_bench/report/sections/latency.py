@@ -94,13 +94,13 @@ def _traces(pools: list[tuple[str, Floats]]) -> list[dict[str, Any]]:
     bounds = edges(together)
     traces: list[dict[str, Any]] = []
     for i, (name, values) in enumerate(pools):
-        line["showlegend"] = len(pools) > 1
         x, share = ecdf(1000 * values)
         line: dict[str, Any] = {
             "type": "scatter",
             "mode": "lines",
             "name": said(name),
             "legendgroup": said(name),
+            "showlegend": len(pools) > 1,
         }
         traces.append(
             {**line, "x": x, "y": share, "line": {"color": colour(i), "shape": "hv", "width": 2}}

@@ -11,6 +11,8 @@ from penny_bench.report.units import count
 ROWS = 400
 """Rows of a table of checks or of failures; failed ones come first."""
 MESSAGE = 400
+_ORDER = {False: 0, None: 1, True: 2}
+_RESULT = {False: "FAILED", None: "to be judged", True: "passed"}
 
 
 def checks(sheet: Sheet) -> Section:
@@ -19,8 +21,11 @@ def checks(sheet: Sheet) -> Section:
     told = sheet.value.get("checks")
     if not told:
         return Section(key, title, absent="The workload checks no answer: only times were measured.")
-    rows = sorted(told.get("rows") or [], key=lambda row: bool(row["passed"]))
+    rows = sorted(told.get("rows") or [], key=lambda row: _ORDER[row["passed"]])
+    failed = sum(row["passed"] is False for row in rows) if rows else told["total"] - told["passed"]
     lines = [f"{told['passed']:,} of {count(told['total'], 'check')} passed."]
+    if told.get("open"):
+        lines.append(f"{told['open']:,} are for a person to judge.")
     if told.get("score") is not None:
         lines.append(f"Score: {_points(told['score'], told.get('of'))}.")
     if len(rows) > ROWS:
@@ -29,13 +34,12 @@ def checks(sheet: Sheet) -> Section:
         (
             row["case"] or "-",
             row["name"],
-            "passed" if row["passed"] else "FAILED",
+            _RESULT[row["passed"]],
             _points(row.get("points"), row.get("of")),
             row.get("detail") or "",
         )
         for row in rows[:ROWS]
     )
-    failed = told["total"] - told["passed"]
     alarm = (f"{count(failed, 'check')} failed.",) if failed else ()
     table = Table(("case", "check", "result", "points", "detail"), cells, left=frozenset({1, 2, 4}))
     return Section(key, title, lines=tuple(lines), alarm=alarm, tables=(table,) if cells else ())
@@ -66,7 +70,7 @@ def failures(sheet: Sheet) -> Section:
 
 
 def _points(points: float | None, of: float | None) -> str:
-    if points is None:
+    if points is None or (of is not None and not of):
         return "-"
     return f"{points:g}" if of is None else f"{points:g} of {of:g}"
 

@@ -18,7 +18,7 @@ def setup(sheet: Sheet) -> Section:
     rows: list[tuple[str, ...]] = []
     for heading, told in (
         ("workload", value.get("workload")),
-        ("imported from", value.get("source")),
+        ("imported from", value.get("imported")),
         ("versions", value.get("versions")),
         ("machine", _machine(value.get("machine") or {})),
         ("client", value.get("client")),
