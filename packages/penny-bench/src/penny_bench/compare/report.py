@@ -23,26 +23,28 @@ COLOURS: dict[Verdict, str] = {"better": "green", "worse": "red", "undecided": "
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the verdict and what a reader must know."""
-    table = Table(
-        title=escape(_title(comparison)),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for head in _heads(comparison):
-        words = head in ("workload", "phase", "metric", "verdict")
-        table.add_column(
-            head,
-            justify="left" if words else "right",
-            no_wrap=head not in ("workload", "metric"),
-            overflow="fold",
+    """Print a table for each workload, the verdict and what a reader must know."""
+    several = several_workloads(comparison)
+    if several:
+        console.print(escape(_title(comparison)), style="italic")
+    for workload in dict.fromkeys(row.place.workload for row in comparison.rows):
+        table = Table(
+            title=escape(workload if several else _title(comparison)),
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            padding=0,
+            show_edge=False,
+            pad_edge=False,
         )
-    for row in comparison.rows:
-        table.add_row(*map(escape, _cells(row, comparison)), style=_colour(row))
-    console.print(table)
+        for head in _heads(comparison):
+            words = head in ("phase", "metric", "verdict")
+            table.add_column(
+                head, justify="left" if words else "right", no_wrap=head != "metric", overflow="fold"
+            )
+        for row in comparison.rows:
+            if row.place.workload == workload:
+                table.add_row(*map(escape, _cells(row, comparison)), style=_colour(row))
+        console.print(table)
     console.print(escape(sentence(comparison)), style=f"bold {COLOURS.get(comparison.verdict, '')}".strip())
     console.print(escape(method(comparison)), style="dim")
     for line in notes(comparison):
@@ -51,10 +53,12 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 def markdown(comparison: Comparison) -> str:
     """The same as Markdown, to paste into a pull request."""
-    heads = _heads(comparison)
+    several = several_workloads(comparison)
+    heads = [*(["workload"] if several else []), *_heads(comparison)]
     lines = [f"**{_title(comparison)}**", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for row in comparison.rows:
-        lines.append(f"| {' | '.join(_cells(row, comparison))} |")
+        cells = [*([row.place.workload] if several else []), *_cells(row, comparison)]
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"**{sentence(comparison)}**", "", method(comparison)]
     if said := notes(comparison):
         lines += ["", *(f"- {line}" for line in said)]
@@ -100,12 +104,7 @@ def method(comparison: Comparison) -> str:
 
 def _heads(comparison: Comparison) -> list[str]:
     heads = ["phase", "metric", "A", "B", "B-A %", "interval", "p", "perm"]
-    return [
-        *(["workload"] if several_workloads(comparison) else []),
-        *heads,
-        *(["floor %"] if _floors(comparison) else []),
-        "verdict",
-    ]
+    return [*heads, *(["floor %"] if _floors(comparison) else []), "verdict"]
 
 
 def _cells(row: ComparisonRow, comparison: Comparison) -> list[str]:
@@ -125,7 +124,7 @@ def _cells(row: ComparisonRow, comparison: Comparison) -> list[str]:
     if _floors(comparison):
         shares = (row.floor_a, row.floor_b)
         cells.append("-" if None in shares else " ".join(f"{100 * (s or 0):.0f}" for s in shares))
-    return [*([row.place.workload] if several_workloads(comparison) else []), *cells, row.verdict or "-"]
+    return [*cells, row.verdict or "-"]
 
 
 def _colour(row: ComparisonRow) -> str:

@@ -3,7 +3,7 @@
 from penny_bench.stats.holm import holm
 from penny_bench.stats.order import abba
 from penny_bench.stats.permutation import Permutation, sign_flip_test, two_sample_test
-from penny_bench.stats.power import minimum_effect, power, restarts_needed
+from penny_bench.stats.power import log_spread, minimum_effect, power, restarts_needed
 from penny_bench.stats.ratio import LARGEST, Ratio, paired_ratio, two_sample_ratio
 from penny_bench.stats.summary import Summary, summarise
 
@@ -14,6 +14,7 @@ __all__ = [
     "Summary",
     "abba",
     "holm",
+    "log_spread",
     "minimum_effect",
     "paired_ratio",
     "power",
