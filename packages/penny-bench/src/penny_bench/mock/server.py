@@ -1,104 +1,109 @@
-"""The mock server itself: just enough HTTP/1.1 on asyncio streams."""
+"""The mock server itself: connections in, one agenda for all that is due."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, cast
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
-from penny_bench.mock.script import Cut, Refusal, Script
+from penny_bench.client.stamps import Stamps
+from penny_bench.errors import BenchError
+from penny_bench.mock.agenda import Agenda
+from penny_bench.mock.loop import exact_loop
+from penny_bench.mock.script import Script
+from penny_bench.mock.seat import Seat
+from penny_bench.mock.served import Served
 
 Answer = Callable[[int, dict[str, Any]], Script]
 
+BACKLOG = 4096
+"""Connections that may wait to be accepted."""
+
 
 class MockServer:
-    """Answers `GET /v1/models` and `POST /v1/chat/completions` on a free port of 127.0.0.1.
+    """Answers `GET /v1/models` and `POST /v1/chat/completions`.
 
     Attributes:
         url: its address, once started.
         bodies: JSON bodies of the chat requests, in the order in which they came.
-        sent: for each of them, `time.perf_counter()` right after each step was sent.
+        served: what was done for each of them, and when.
+        pages: further answers, by path.
+        agenda, loop, stamps: for its connections.
     """
 
-    def __init__(self, answer: Answer, pages: Mapping[str, Any] | None = None) -> None:
+    agenda: Agenda
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self, answer: Answer, pages: Mapping[str, Any] | None = None, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
         """`answer(number, body)` gives the script for chat request `number`, counted from 0.
 
-        `pages` are further answers, by path: `{"/server_info": {...}}`.
+        `pages` are further answers, by path: `{"/server_info": {...}}`. Port 0 is any that is free.
         """
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
-        self.sent: list[list[float]] = []
+        self.served: list[Served] = []
+        self.pages = {"/v1/models": {"data": [{"id": "mock"}]}, **(pages or {})}
+        self.stamps = Stamps()
         self._answer = answer
-        self._pages = {"/v1/models": {"data": [{"id": "mock"}]}, **(pages or {})}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._address = (host, port)
+        self._seats: set[Seat] = set()
+
+    @property
+    def sent(self) -> list[list[float]]:
+        """For each request, `time.perf_counter()` right before each step was written."""
+        return [one.sent for one in self.served]
+
+    def take(self, received: float, body: dict[str, Any]) -> tuple[Served, Script]:
+        """Number and answer a chat request."""
+        self.bodies.append(body)
+        self.served.append(Served(len(self.served), received))
+        return self.served[-1], self._answer(len(self.bodies) - 1, body)
 
     @asynccontextmanager
     async def start(self) -> AsyncIterator[MockServer]:
-        """Serve until the context ends."""
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=4096)
-        host, port = server.sockets[0].getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        """Serve until the context ends.
+
+        Raises:
+            BenchError: the port is taken.
+        """
+        self.loop, self.agenda = asyncio.get_running_loop(), Agenda()
         try:
-            yield self
-        finally:
-            server.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks)
+            listening = socket.create_server(self._address, backlog=BACKLOG)
+        except OSError as error:
+            raise BenchError(
+                f"The mock cannot listen on {self._address[0]}:{self._address[1]} ({error})."
+            ) from error
+        with listening:
+            listening.setblocking(False)
+            host, port = listening.getsockname()[:2]
+            self.url = f"http://{host}:{port}"
+            self.loop.add_reader(listening.fileno(), self._accept, listening)
+            try:
+                yield self
+            finally:
+                self.loop.remove_reader(listening.fileno())
+                self.agenda.close()
+                for seat in list(self._seats):
+                    seat.close()
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        # A client may leave at any time, and the end of the server ends the connection.
-        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while head := await _read_head(reader):
-                target, length = head
-                body = await reader.readexactly(length)
-                method, _, path = target.partition(" ")
-                if method == "GET" and path in self._pages:
-                    _respond(writer, 200, self._pages[path])
-                elif target != "POST /v1/chat/completions":
-                    _respond(writer, 404, {"error": {"message": f"There is no {target}."}})
-                elif not await self._chat(writer, json.loads(body)):
-                    break
-                await writer.drain()
-        writer.close()
-
-    async def _chat(self, writer: asyncio.StreamWriter, body: dict[str, Any]) -> bool:
-        """Play one script; false if the connection was cut."""
-        sent: list[float] = []
-        self.bodies.append(body)
-        self.sent.append(sent)
-        script = self._answer(len(self.bodies) - 1, body)
-        if isinstance(script, Refusal):
-            _respond(writer, script.status, {"error": {"message": script.message}})
-            return True
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        for step in script:
-            if step.delay:
-                await writer.drain()
-                await asyncio.sleep(step.delay)
-            if isinstance(step, Cut):
-                await writer.drain()
-                return False
-            data = step.encode()
-            writer.write(b"%x\r\n%b\r\n" % (len(data), data))
-            sent.append(time.perf_counter())
-        writer.write(b"0\r\n\r\n")
-        return True
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(BACKLOG):
+            try:
+                connection, _ = listening.accept()
+            except BlockingIOError:
+                return
+            self._seats.add(Seat(self, connection, self._seats.discard))
 
 
 @contextmanager
 def running(answer: Answer, pages: Mapping[str, Any] | None = None) -> Iterator[MockServer]:
     """A mock server on a thread of its own, for clients in this or another process."""
-    mock, ready, loop = MockServer(answer, pages), threading.Event(), asyncio.new_event_loop()
+    mock, ready, loop = MockServer(answer, pages), threading.Event(), exact_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
@@ -118,22 +123,3 @@ def running(answer: Answer, pages: Mapping[str, Any] | None = None) -> Iterator[
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-
-
-async def _read_head(reader: asyncio.StreamReader) -> tuple[str, int] | None:
-    """Method and path, and length of the body; None when the client has closed."""
-    request = (await reader.readline()).decode("latin-1").split()
-    if len(request) < 2:
-        return None
-    length = 0
-    while line := (await reader.readline()).strip():
-        name, _, value = line.decode("latin-1").partition(":")
-        if name.lower() == "content-length":
-            length = int(value)
-    return f"{request[0]} {request[1]}", length
-
-
-def _respond(writer: asyncio.StreamWriter, status: int, answer: dict[str, Any]) -> None:
-    body = json.dumps(answer).encode()
-    head = f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
