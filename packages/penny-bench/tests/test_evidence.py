@@ -12,11 +12,35 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from penny_bench.client import Arrival, Failure, Server, StreamRecord
-from penny_bench.evidence import Gpu, GpuSampler, GpuState, Nvml, evidence, machine, schema, server_info
+from penny_bench.client import (
+    Arrival,
+    CachedTokens,
+    Failure,
+    Reply,
+    Server,
+    Spans,
+    Speculation,
+    StreamRecord,
+    ToolCall,
+)
+from penny_bench.evidence import (
+    Around,
+    Gpu,
+    GpuSampler,
+    GpuState,
+    Nvml,
+    earlier_part,
+    evidence,
+    machine,
+    schema,
+    server_info,
+)
 from penny_bench.evidence.machine import cpu_name, memory
+from penny_bench.evidence.read import read_request
 from penny_bench.evidence.redact import address, command, text
+from penny_bench.evidence.schema import made_schema
 from penny_bench.load import (
+    Check,
     Closed,
     Constant,
     Distribution,
@@ -194,6 +218,10 @@ GOOD = StreamRecord(
     output_tokens=11,
     reasoning_tokens=3,
     finish_reason="length",
+    reply=Reply("a", "b", (ToolCall("ls", "{}", "1"),)),
+    cached=CachedTokens(0, 0),
+    speculation=Speculation(4, 6, 12, (1, 1, 1, 1)),
+    spans=Spans(0.01, 0.2, 1.0, "sglang /metrics"),
 )
 BAD = StreamRecord(sent=0.5, ended=1.0, failure=Failure("http", "HTTP 503.", 503))
 
@@ -203,19 +231,22 @@ def document(
 ) -> dict[str, Any]:
     server = Server(url="http://me:pw@host/v1", model="/models/tiny", api_key="sesame")
     plan = RunPlan(load=load or Constant(4.0), requests=2, slo=Slo(ttft=0.5))
-    requests = (RunRequest(0, 0.0, 20, 11, GOOD), RunRequest(1, 0.5, 20, 11, BAD))
+    check = Check("c", "says a", True, points=1.0, of=2.0)
+    requests = (RunRequest(0, 0.0, 20, 11, GOOD, checks=(check,)), RunRequest(1, 0.5, 20, 11, BAD))
     one = Distribution.of([0.25])
     own = OwnCost(0.1, 0.05, one, None if isinstance(load, Closed) else one)
     warmups = (RunRequest(0, 0.0, 20, 11, GOOD),)
     result = RunResult(server, plan, (GOOD,), warmups, requests, 2.0, own, complete)
-    return evidence(
-        result,
-        ["penny-bench", "run", "--api-key", "sesame"],
-        datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        "0.1.0",
-        gpu or GpuSampler(None),
-        {"server_info": {"version": "1"}},
+    around = Around(
+        words=["penny-bench", "run", "--api-key", "sesame"],
+        started=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        penny_bench="0.1.0",
+        gpu=gpu,
+        info={"server_info": {"version": "1"}},
+        samples=[{"t": 1.5, "running": 2.0}],
+        floors={"run/output_rate": 44.0, "ttft_p50": 0.125},
     )
+    return evidence(result, around)
 
 
 def valid(value: dict[str, Any]) -> None:
@@ -280,6 +311,24 @@ def test_every_time_of_a_request_is_told() -> None:
         "latency": {"ttft": 0.25, "ttft_content": 0.75, "tpot": 0.05, "e2e": 0.75},
         "finish_reason": "length",
         "failure": None,
+        "phase": "run",
+        "case": None,
+        "turn": None,
+        "spans": {"queue": 0.01, "prefill": 0.2, "post_prefill": 1.0, "source": "sglang /metrics"},
+        "cached": {"device": 0, "host": 0, "storage": None},
+        "speculation": {
+            "verify": 4,
+            "accepted": 6,
+            "proposed": 12,
+            "acceptance_length": 2.5,
+            "histogram": [1, 1, 1, 1],
+        },
+        "text": {
+            "content": "a",
+            "reasoning": "b",
+            "tool_calls": [{"name": "ls", "arguments": "{}", "id": "1"}],
+        },
+        "checks": [{"case": "c", "name": "says a", "passed": True, "detail": "", "points": 1.0, "of": 2.0}],
     }
     assert bad["failure"] == {"kind": "http", "message": "HTTP 503.", "status": 503}
     assert bad["latency"] is None
@@ -287,6 +336,43 @@ def test_every_time_of_a_request_is_told() -> None:
     summary = value["summary"]
     assert (summary["requests"], summary["succeeded"], summary["errors"]) == (2, 1, {"http": 1})
     assert (summary["seconds"], summary["good"], summary["ttft"]["p50"]) == (0.75, 1, 0.25)
+    assert value["checks"]["rows"] == good["checks"]
+    assert (value["checks"]["score"], value["checks"]["of"], value["checks"]["total"]) == (1.0, 2.0, 1)
+    assert value["speculation"] == good["speculation"]
+    assert value["server"]["samples"] == [{"t": 1.5, "running": 2.0}]
+    assert [phase["name"] for phase in value["phases"]] == ["warm-up", "run"]
+    assert value["phases"][1]["summary"] == summary
+
+
+def test_metrics_with_the_share_of_a_stated_floor() -> None:
+    metrics = {metric["key"]: metric for metric in document()["metrics"]}
+    rate = metrics["output_rate"]  # 11 tokens in 0.75 s
+    assert rate["value"] == pytest.approx(44 / 3)
+    assert rate["share"] == pytest.approx(1 / 3)
+    assert (metrics["ttft_p50"]["value"], metrics["ttft_p50"]["share"]) == (0.25, 0.5)
+    assert (metrics["goodput"]["floor"], metrics["goodput"]["share"]) == (None, None)
+
+
+def test_a_request_can_be_read_back() -> None:
+    value = json.loads(json.dumps(document()))
+    records = [read_request(part).record for part in value["requests"]]
+    assert records == [GOOD, BAD]
+    part = earlier_part(value)
+    assert [request.number for request in part.requests] == [0, 1]
+    assert part.seconds == 2.0
+
+
+def test_the_shipped_schema_is_that_of_the_document() -> None:
+    def names(value: Any) -> Any:
+        """What a schema allows, without the words that differ between versions of pydantic."""
+        if isinstance(value, dict):
+            kept = ("properties", "required", "$defs", "enum", "const", "$ref", "anyOf", "items", "minimum")
+            kept += ("additionalProperties", "prefixItems", "type")
+            inside = set(value) - set(kept) - {"title", "description", "minItems", "maxItems", "default"}
+            return {key: names(item) for key, item in value.items() if key in kept or key in inside}
+        return [names(item) for item in value] if isinstance(value, list) else value
+
+    assert names(schema()) == names(made_schema())
 
 
 def test_no_secret_and_no_path_is_left() -> None:

@@ -1,33 +1,85 @@
-"""`penny-bench run` and `penny-bench schema`."""
+"""`penny-bench run`, `workloads` and `schema`."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
+import signal
 import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.table import Table
 
 import penny_bench
-from penny_bench.client import Server, StreamRecord
+from penny_bench.client import Server
 from penny_bench.errors import BenchError
-from penny_bench.evidence import GpuSampler, Nvml, evidence, schema_text, server_info
-from penny_bench.load import FORMS, RunPlan, RunResult, Slo, Trace, measure_run, parse_load
-from penny_bench.report import print_run, write_json
+from penny_bench.evidence import (
+    Around,
+    GpuSampler,
+    Nvml,
+    earlier_part,
+    earlier_phases,
+    evidence,
+    schema_text,
+    server_info,
+)
+from penny_bench.load import (
+    FORMS,
+    Observer,
+    RunPlan,
+    RunResult,
+    Silent,
+    Slo,
+    Trace,
+    measure_run,
+    parse_load,
+)
+from penny_bench.report import print_run
+from penny_bench.resume import check_resumable, earlier_entries, read_partial
+from penny_bench.save import check_target, save
+from penny_bench.workload import (
+    Workload,
+    WorkloadResult,
+    measure_workload,
+    parse_changes,
+    read_workload,
+    shipped,
+)
 
 CONTAMINATED = 4
 """Exit status of a run in which a prefix cache took part."""
 
 
+@dataclass(frozen=True)
+class _Ask:
+    url: str
+    model: str | None
+    api_key: str | None
+    timeout: float
+    what: RunPlan | Workload
+    seed: int
+    cached_limit: int
+    earlier: dict[str, Any] | None
+
+
 def run(
     url: Annotated[str, typer.Option(help="Address of the server, with or without its /v1.")],
-    load: Annotated[str, typer.Option(help=f"When requests are sent: {FORMS}.")] = "closed:concurrency=1",
+    workload: Annotated[
+        str | None, typer.Option(help="A workload: a name of penny-bench workloads, or a TOML file.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Replace a setting of the workload: tokens=64.")
+    ] = None,
+    load: Annotated[
+        str, typer.Option(help=f"Without a workload, when requests are sent: {FORMS}.")
+    ] = "closed:concurrency=1",
     requests: Annotated[
         int | None, typer.Option(help="Send at most so many; else 100, or a trace whole.")
     ] = None,
@@ -45,45 +97,91 @@ def run(
         bool, typer.Option("--allow-cached", help="Status 0 although a prefix cache took part.")
     ] = False,
     cached_limit: Annotated[int, typer.Option(help="Cached prompt tokens that a template may share.")] = 32,
+    floor: Annotated[
+        list[str] | None,
+        typer.Option(help="Best value that is possible, for the share reached: C1/stream=220 or ttft=0.1."),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model name; else the first that the server lists.")
     ] = None,
     api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
     timeout: Annotated[float, typer.Option(help="Longest silence of the server, s.")] = 120.0,
     seed: Annotated[int | None, typer.Option(help="Of arrivals and prompts; else a new one.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with this partial result; give the same options again.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the evidence to this file.")] = None,
 ) -> None:
-    """Send a load and measure every request; keep all evidence in one JSON document.
+    """Send a load or a workload and measure every request; keep all evidence in one JSON document.
 
-    Exit status: 0 measured, 1 measured but some requests failed, 2 nothing measured, 4 a prefix cache took
-    part, 130 interrupted (what was measured is written, marked partial).
+    Exit status: 0 measured, 1 measured but some requests or checks failed, 2 nothing measured, 4 a prefix
+    cache took part, 130 interrupted (what was measured is written, marked partial).
     """
-    if json_file and not json_file.parent.is_dir():
-        raise BenchError(f"There is no folder {json_file.parent}; make it, or correct --json.")
-    what = parse_load(load)
-    seconds = None if duration is None else parse_duration(duration)
-    endless = requests is None and seconds is None and not isinstance(what, Trace)
-    plan = RunPlan(
-        load=what,
-        requests=100 if endless else requests,
-        duration=seconds,
-        tokens=tokens,
-        prompt_tokens=prompt_tokens,
-        warmups=warmups,
-        seed=secrets.randbelow(1_000_000) if seed is None else seed,
-        same_prompt=same_prompt,
-        cached_limit=cached_limit,
-        slo=Slo.parse(slo) if slo else None,
-    )
+    check_target(json_file)
+    floors = parse_floors(floor or [])
+    earlier = read_partial(resume) if resume else None
+    if earlier and seed is None:
+        seed = earlier["plan"]["seed"]
+    number = secrets.randbelow(1_000_000) if seed is None else seed
+    what: RunPlan | Workload
+    if workload:
+        what = read_workload(workload, parse_changes(change or []))
+    elif change:
+        raise BenchError("--set is for a workload; name one with --workload.")
+    else:
+        timing = parse_load(load)
+        seconds = None if duration is None else parse_duration(duration)
+        endless = requests is None and seconds is None and not isinstance(timing, Trace)
+        what = RunPlan(
+            load=timing,
+            requests=100 if endless else requests,
+            duration=seconds,
+            tokens=tokens,
+            prompt_tokens=prompt_tokens,
+            warmups=warmups,
+            seed=number,
+            same_prompt=same_prompt,
+            cached_limit=cached_limit,
+            slo=Slo.parse(slo) if slo else None,
+        )
+    ask = _Ask(url, model, api_key, timeout, what, number, cached_limit, earlier)
+    if earlier:
+        check_resumable(earlier, what, number)
     started = datetime.now(UTC)
-    with GpuSampler(Nvml.load()) as gpu:
-        result, info = asyncio.run(_measure(url, model, api_key, timeout, plan))
-    words = ["penny-bench", *sys.argv[1:]]
-    document = evidence(result, words, started, penny_bench.__version__, gpu, info)
+    with GpuSampler(Nvml.load()) as gpu, nullcontext(Silent()) as observer:
+        result, info = asyncio.run(_measure(ask, observer))
+    around = Around(
+        words=["penny-bench", *sys.argv[1:]],
+        started=started,
+        penny_bench=penny_bench.__version__,
+        gpu=gpu,
+        info=info,
+        floors=floors,
+        earlier=earlier_entries(earlier) if earlier else (),
+    )
+    document = evidence(result, around)
     print_run(document, Console())
     if json_file:
-        write_json(json_file, document, indent=None)
+        save(json_file, document)
     _finish(document, allow_cached)
+
+
+def workloads(
+    name: Annotated[str | None, typer.Argument(help="Show this one whole.")] = None,
+) -> None:
+    """List the workloads that come with penny-bench, or show one."""
+    if name:
+        found = read_workload(name).document()
+        for key, value in found.items():
+            typer.echo(f"{key}: {value}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for head in ("workload", "kind", "what it does"):
+        table.add_column(head)
+    for each in shipped():
+        found = read_workload(each).document()
+        table.add_row(each, found["kind"], found["title"])
+    Console().print(table)
 
 
 def schema() -> None:
@@ -103,26 +201,42 @@ def parse_duration(text: str) -> float:
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
+def parse_floors(pairs: list[str]) -> dict[str, float]:
+    """Stated best values, by metric.
+
+    Raises:
+        BenchError: a pair is not `metric=number` with a number above 0.
+    """
+    floors: dict[str, float] = {}
+    for pair in pairs:
+        name, _, text = pair.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not name or not 0 < value < float("inf"):
+            raise BenchError(f"--floor is {pair!r}; write metric=number, such as C1/stream=220.")
+        floors[name] = value
+    return floors
+
+
 def _finish(document: dict[str, Any], allow_cached: bool) -> None:
     if document["status"] == "partial":
         raise typer.Exit(130)
     if document["cache"]["verdict"] == "contaminated" and not allow_cached:
         raise typer.Exit(CONTAMINATED)
-    if document["summary"]["errors"]:
+    if document["summary"]["errors"] or (document["checks"] or {}).get("failed"):
         raise typer.Exit(1)
 
 
-async def _measure(
-    url: str, model: str | None, api_key: str | None, timeout: float, plan: RunPlan
-) -> tuple[RunResult, dict[str, Any]]:
-    server = await Server.connect(url, model, api_key, timeout)
+async def _measure(ask: _Ask, observer: Observer) -> tuple[RunResult | WorkloadResult, dict[str, Any]]:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
+    server = await Server.connect(ask.url, ask.model, ask.api_key, ask.timeout)
     info = await server_info(server)
-    failed = 0
-    with Console(stderr=True).status("Warming up") as status:
-
-        def show(ended: int, record: StreamRecord) -> None:
-            nonlocal failed
-            failed += record.failure is not None
-            status.update(escape(f"{ended} requests ended, {failed} failed"))
-
-        return await measure_run(server, plan, show), info
+    if isinstance(ask.what, RunPlan):
+        part = earlier_part(ask.earlier) if ask.earlier else None
+        return await measure_run(server, ask.what, observer, part), info
+    phases = earlier_phases(ask.earlier) if ask.earlier else None
+    return await measure_workload(server, ask.what, ask.seed, ask.cached_limit, observer, phases), info

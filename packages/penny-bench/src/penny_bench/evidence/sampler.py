@@ -18,7 +18,7 @@ class GpuSample:
     """One GPU at one moment.
 
     Attributes:
-        t: seconds since the sampler was started.
+        t: `time.perf_counter()` then.
         gpu: its index.
         state: what it was doing.
     """
@@ -60,10 +60,8 @@ class GpuSampler:
             self._nvml.close()
 
     def _work(self, nvml: Nvml) -> None:
-        started = time.perf_counter()
         while True:
             for gpu in self.gpus:
-                now = time.perf_counter() - started
-                self.samples.append(GpuSample(now, gpu.index, nvml.state(gpu.index)))
+                self.samples.append(GpuSample(time.perf_counter(), gpu.index, nvml.state(gpu.index)))
             if self._stop.wait(self._interval):
                 return

@@ -6,9 +6,10 @@ from penny_bench.load.cache import CacheUse, cache_use
 from penny_bench.load.check import Check
 from penny_bench.load.drive import drive_closed, drive_open, due
 from penny_bench.load.metrics import Latencies, latencies
+from penny_bench.load.observer import Observer, Silent
 from penny_bench.load.own_cost import OwnCost
 from penny_bench.load.parse import FORMS, Load, parse_load
-from penny_bench.load.run import RunPlan, RunRequest, RunResult, measure_run
+from penny_bench.load.run import EarlierPart, RunPlan, RunRequest, RunResult, measure_run
 from penny_bench.load.slo import Slo
 from penny_bench.load.summary import Distribution, Summary, peak_rate, summarise_run
 from penny_bench.load.trace import Trace
@@ -20,9 +21,11 @@ __all__ = [
     "Closed",
     "Constant",
     "Distribution",
+    "EarlierPart",
     "Gamma",
     "Latencies",
     "Load",
+    "Observer",
     "OpenLoad",
     "OwnCost",
     "Poisson",
@@ -30,6 +33,7 @@ __all__ = [
     "RunPlan",
     "RunRequest",
     "RunResult",
+    "Silent",
     "Slo",
     "Slot",
     "Summary",

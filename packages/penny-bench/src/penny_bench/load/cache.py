@@ -8,6 +8,8 @@ from typing import Literal
 
 from penny_bench.client import StreamRecord
 
+Verdict = Literal["clean", "contaminated", "unknown", "intended"]
+
 
 @dataclass(frozen=True)
 class CacheUse:
@@ -15,7 +17,8 @@ class CacheUse:
 
     Attributes:
         verdict: `contaminated` if a request had more than `limit` cached tokens; `clean` if none had and the
-            server reports them; `unknown` if it never does (SGLang needs --enable-cache-report).
+            server reports them; `unknown` if it never does (SGLang needs --enable-cache-report); `intended` if
+            prompts were meant to come from a cache.
         limit: tokens that a chat template may share between all prompts.
         reported: requests for which the server said a number.
         above: requests above the limit.
@@ -23,7 +26,7 @@ class CacheUse:
         total: sum over all requests.
     """
 
-    verdict: Literal["clean", "contaminated", "unknown"]
+    verdict: Verdict
     limit: int
     reported: int
     above: int
@@ -31,11 +34,13 @@ class CacheUse:
     total: int
 
 
-def cache_use(records: Iterable[StreamRecord], limit: int) -> CacheUse:
+def cache_use(records: Iterable[StreamRecord], limit: int, intended: bool = False) -> CacheUse:
     """Judge the measured requests; failed ones count too, for what they reported."""
     cached = [record.cached_tokens for record in records if record.cached_tokens is not None]
     above = sum(tokens > limit for tokens in cached)
-    verdict: Literal["clean", "contaminated", "unknown"] = "clean" if cached else "unknown"
-    if above:
+    verdict: Verdict = "clean" if cached else "unknown"
+    if intended:
+        verdict = "intended"
+    elif above:
         verdict = "contaminated"
     return CacheUse(verdict, limit, len(cached), above, max(cached, default=None), sum(cached))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator
 from itertools import count, islice, takewhile
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ async def drive_open(
     prepare: Callable[[int, Slot], Job],
     send: Callable[[Job], Coroutine[Any, Any, None]],
     clock: Callable[[], float],
+    done: Container[int] = (),
 ) -> None:
     """Start each request at its time and return when all have ended.
 
@@ -34,9 +35,12 @@ async def drive_open(
         prepare: makes job `number`, from 0; called ahead of its time, so that its cost delays nothing.
         send: one request from start to end.
         clock: seconds since the start of the run.
+        done: numbers of requests that are left out, since an earlier part of the run had them.
     """
     async with asyncio.TaskGroup() as group:
         for number, slot in enumerate(slots):
+            if number in done:
+                continue
             job = prepare(number, slot)
             wait = slot.t - clock()
             # Those that are late start together, but open streams must be read now and then.
@@ -52,12 +56,15 @@ async def drive_closed(
     clock: Callable[[], float],
     requests: int | None,
     duration: float | None,
+    done: Container[int] = (),
 ) -> None:
     """Keep `load.concurrency` requests open until `requests` were sent or `duration` seconds have passed.
 
-    Those open at that moment are followed to their end. A slot's time is when its user became free.
+    Those open at that moment are followed to their end. A slot's time is when its user became free. `done` is as
+    for `drive_open`.
     """
-    numbers = count() if requests is None else iter(range(requests))
+    every = count() if requests is None else iter(range(requests))
+    numbers = (number for number in every if number not in done)
 
     async def user() -> None:
         for number in numbers:  # shared by all users

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,11 +16,12 @@ from penny_bench.load.base import Closed, Slot
 from penny_bench.load.check import Check
 from penny_bench.load.drive import drive_closed, drive_open, due
 from penny_bench.load.garbage import collect_now_and_then, collected_by_hand
+from penny_bench.load.observer import Observer, Silent
 from penny_bench.load.own_cost import LoopProbe, OwnCost
 from penny_bench.load.parse import Load
 from penny_bench.load.slo import Slo
 from penny_bench.load.trace import Trace
-from penny_bench.measure import new_clock, preflight
+from penny_bench.measure import Clock, new_clock, preflight
 from penny_bench.text import Gauge, prompt
 
 
@@ -87,11 +88,6 @@ class RunRequest:
     turn: int | None = None
     checks: tuple[Check, ...] = ()
 
-    @property
-    def lateness(self) -> float:
-        """Sent minus scheduled, s."""
-        return self.record.sent - self.scheduled
-
 
 @dataclass(frozen=True)
 class RunResult:
@@ -105,6 +101,7 @@ class RunResult:
         seconds: wall time of the measured part, s.
         own: what the client took meanwhile.
         complete: false if the run was interrupted.
+        zero: `time.perf_counter()` at 0 s.
     """
 
     server: Server
@@ -115,6 +112,20 @@ class RunResult:
     seconds: float
     own: OwnCost
     complete: bool
+    zero: float = 0.0
+
+
+@dataclass(frozen=True)
+class EarlierPart:
+    """A run that was interrupted and now goes on.
+
+    Attributes:
+        requests: those that had ended.
+        seconds: when it was interrupted, on its clock, which goes on from there.
+    """
+
+    requests: tuple[RunRequest, ...]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -127,29 +138,34 @@ class _Job:
 
 
 async def measure_run(
-    server: Server, plan: RunPlan, on_end: Callable[[int, StreamRecord], None] | None = None
+    server: Server,
+    plan: RunPlan,
+    observer: Observer | None = None,
+    earlier: EarlierPart | None = None,
 ) -> RunResult:
     """Run the plan. If the task is cancelled meanwhile (Ctrl-C), return what was measured so far.
 
     Args:
         server: from `Server.connect`.
         plan: what to send.
-        on_end: called after each measured request with how many have ended, and its record.
+        observer: is told what goes on.
+        earlier: an interrupted part of the same plan; only what it lacks is sent.
 
     Raises:
         BenchError: a first request failed, so that nothing could be measured.
     """
     _lift_file_limit()
     server, first, gauge = await preflight(server, plan.seed)
-    requests: list[RunRequest] = []
+    observer = observer or Silent()
+    requests: list[RunRequest] = list(earlier.requests) if earlier else []
+    done = frozenset(request.number for request in requests)
     warmups: list[RunRequest] = []
     complete = True
 
     def keep(request: RunRequest) -> None:
         requests.append(request)
         collect_now_and_then(len(requests))
-        if on_end:
-            on_end(len(requests), request.record)
+        observer.ended(request.record)
 
     async with http_client(server) as client:
         clock = new_clock()
@@ -157,22 +173,36 @@ async def measure_run(
         watcher: asyncio.Task[None] | None = None
         try:
             if plan.warmups:
+                observer.phase("warm-up", None)
                 warm = replace(plan, load=Closed(plan.warmups), requests=plan.warmups, duration=None)
                 await _drive(client, server, warm, partial(_job, plan, gauge, 1), warmups.append, clock)
+            observer.phase("run", None if plan.requests is None else plan.requests - len(done))
             with collected_by_hand():
-                clock = new_clock()
+                clock = Clock(earlier.seconds if earlier else 0.0)
                 probe = LoopProbe(clock)
                 watcher = asyncio.create_task(probe.watch())
-                await _drive(client, server, plan, partial(_job, plan, gauge, 1 + plan.warmups), keep, clock)
+                job = partial(_job, plan, gauge, 1 + plan.warmups)
+                await _drive(client, server, plan, job, keep, clock, done, observer)
         except asyncio.CancelledError:
             complete = False
         finally:
             if watcher:
                 watcher.cancel()
         seconds = clock()
-    late = [] if isinstance(plan.load, Closed) else [request.lateness for request in requests]
+    begun = earlier.seconds if earlier else 0.0
+    late = (
+        []
+        if isinstance(plan.load, Closed)
+        else [
+            request.record.sent - max(request.scheduled, begun)
+            for request in requests
+            if request.number not in done
+        ]
+    )
     own = probe.cost(seconds, late)
-    return RunResult(server, plan, first, _sorted(warmups), _sorted(requests), seconds, own, complete)
+    return RunResult(
+        server, plan, first, _sorted(warmups), _sorted(requests), seconds, own, complete, clock.zero
+    )
 
 
 async def _drive(
@@ -182,8 +212,12 @@ async def _drive(
     prepare: Callable[[int, Slot], _Job],
     keep: Callable[[RunRequest], None],
     clock: Callable[[], float],
+    done: Container[int] = (),
+    observer: Observer | None = None,
 ) -> None:
     async def send(job: _Job) -> None:
+        if observer:
+            observer.sent()
         timeline = Timeline(sent=clock())
 
         def ended(record: StreamRecord) -> None:
@@ -198,10 +232,10 @@ async def _drive(
         ended(record)
 
     if isinstance(plan.load, Closed):
-        await drive_closed(plan.load, prepare, send, clock, plan.requests, plan.duration)
+        await drive_closed(plan.load, prepare, send, clock, plan.requests, plan.duration, done)
     else:
         slots = due(plan.load, plan.seed, plan.requests, plan.duration)
-        await drive_open(slots, prepare, send, clock)
+        await drive_open(slots, prepare, send, clock, done)
 
 
 def _job(plan: RunPlan, gauge: Gauge, serial: int, number: int, slot: Slot) -> _Job:

@@ -10,7 +10,8 @@ from functools import cached_property
 
 from penny_bench.client import Server, StreamRecord, http_client, stream
 from penny_bench.errors import BenchError
-from penny_bench.measure.preflight import new_clock, preflight
+from penny_bench.measure.clock import new_clock
+from penny_bench.measure.preflight import preflight
 from penny_bench.measure.rates import GroupRates, group_rates
 from penny_bench.text import prompt
 

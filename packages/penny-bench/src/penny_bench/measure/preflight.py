@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from penny_bench.client import Server, StreamRecord, http_client, stream
 from penny_bench.errors import BenchError
+from penny_bench.measure.clock import new_clock
 from penny_bench.text import Gauge, head_line, sample_prompts
 
 REFUSED = (400, 422)
 """HTTP status of a server that does not know a field of the request."""
-
-
-def new_clock() -> Callable[[], float]:
-    """A monotonic clock that shows 0 s now."""
-    started = time.perf_counter()
-    return lambda: time.perf_counter() - started
 
 
 async def preflight(server: Server, seed: int) -> tuple[Server, tuple[StreamRecord, ...], Gauge]:

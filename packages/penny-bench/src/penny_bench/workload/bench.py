@@ -12,8 +12,8 @@ import httpx
 
 from penny_bench.client import Server, StreamRecord, Timeline, stream
 from penny_bench.load import Check, RunRequest
+from penny_bench.load.observer import Observer, Silent
 from penny_bench.text import Gauge, prompt
-from penny_bench.workload.observer import Observer, Silent
 from penny_bench.workload.result import Better, Metric, PhaseResult
 from penny_bench.workload.spans import SpanProbe
 
@@ -21,12 +21,13 @@ from penny_bench.workload.spans import SpanProbe
 class Phase:
     """A part of a run; from `Bench.phase`."""
 
-    def __init__(self, bench: Bench, name: str, label: str, warmup: bool) -> None:
+    def __init__(self, bench: Bench, name: str, label: str, warmup: bool, stored: PhaseResult | None) -> None:
         self.bench = bench
         self.name = name
         self.label = label
         self.warmup = warmup
         self.requests: list[RunRequest] = []
+        self._stored = sorted(stored.requests, key=lambda r: r.number, reverse=True) if stored else []
 
     async def send(
         self,
@@ -49,6 +50,10 @@ class Phase:
                 gets one check that did not pass.
         """
         bench = self.bench
+        if self._stored:  # an earlier part of the run has sent it
+            self.requests.append(self._stored.pop())
+            bench.sent = max(bench.sent, self.requests[-1].number + 1)
+            return self.requests[-1]
         number, bench.sent = bench.sent, bench.sent + 1
         counters = await bench.spans.before() if lone else None
         bench.observer.sent()
@@ -127,7 +132,9 @@ class Bench:
         seed: int,
         sampling: Mapping[str, Any],
         observer: Observer | None = None,
+        earlier: Sequence[PhaseResult] = (),
     ) -> None:
+        """`earlier` are finished phases of an interrupted run, whose requests are not sent again."""
         self.server = server
         self.client = client
         self.clock = clock
@@ -140,6 +147,7 @@ class Bench:
         self.notes: list[str] = []
         self.spans = SpanProbe(server, client)
         self.sent = 0
+        self._earlier = {phase.name: phase for phase in earlier}
         self._serial = 0
 
     def first_line(self) -> str:
@@ -188,14 +196,15 @@ class Bench:
         """
         if any(phase.name == name for phase in self.phases):
             raise ValueError(f"There is already a phase {name!r}; give each its own name.")
-        phase = Phase(self, name, label, warmup)
+        stored = self._earlier.get(name)
+        phase = Phase(self, name, label, warmup, stored)
         self.observer.phase(label, total)
-        result = PhaseResult(name, label, warmup, streams, cached, self.clock(), None, phase.requests)
+        started = stored.started if stored else self.clock()
+        result = PhaseResult(name, label, warmup, streams, cached, started, None, phase.requests)
         self.phases.append(result)
-        try:
-            yield phase
-        finally:
-            self.phases[self.phases.index(result)] = replace(result, ended=self.clock())
+        yield phase
+        ended = stored.ended if stored else self.clock()
+        self.phases[self.phases.index(result)] = replace(result, ended=ended)
 
     def add_metric(
         self,

@@ -63,6 +63,19 @@ class PhaseResult:
     requests: Sequence[RunRequest]
 
 
+@dataclass(frozen=True)
+class EarlierPhases:
+    """A run that was interrupted and now goes on.
+
+    Attributes:
+        phases: those that had ended.
+        seconds: when it was interrupted, on its clock, which goes on from there.
+    """
+
+    phases: tuple[PhaseResult, ...]
+    seconds: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkloadResult:
     """Everything that a run of a workload saw.
@@ -79,6 +92,7 @@ class WorkloadResult:
         seconds: wall time, s.
         own: what the client took meanwhile.
         complete: false if the run was interrupted.
+        zero: `time.perf_counter()` at 0 s.
     """
 
     server: Server
@@ -92,6 +106,7 @@ class WorkloadResult:
     seconds: float
     own: OwnCost
     complete: bool
+    zero: float = 0.0
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -6,16 +6,21 @@ import asyncio
 
 from penny_bench.client import Server, http_client
 from penny_bench.load.garbage import collected_by_hand
+from penny_bench.load.observer import Observer
 from penny_bench.load.own_cost import LoopProbe
-from penny_bench.measure import new_clock, preflight
+from penny_bench.measure import Clock, preflight
 from penny_bench.workload.bench import Bench
-from penny_bench.workload.observer import Observer
-from penny_bench.workload.result import WorkloadResult
+from penny_bench.workload.result import EarlierPhases, WorkloadResult
 from penny_bench.workload.spec import Workload
 
 
 async def measure_workload(
-    server: Server, workload: Workload, seed: int, cached_limit: int = 32, observer: Observer | None = None
+    server: Server,
+    workload: Workload,
+    seed: int,
+    cached_limit: int = 32,
+    observer: Observer | None = None,
+    earlier: EarlierPhases | None = None,
 ) -> WorkloadResult:
     """Run the workload. If the task is cancelled meanwhile (Ctrl-C), return what was measured so far.
 
@@ -25,6 +30,7 @@ async def measure_workload(
         seed: of prompts and cases.
         cached_limit: cached prompt tokens that a chat template may share between prompts.
         observer: is told what goes on.
+        earlier: what an interrupted run of the same workload and seed had finished; it is not sent again.
 
     Raises:
         BenchError: a first request failed, or the workload cannot be run on this server.
@@ -33,8 +39,9 @@ async def measure_workload(
     complete = True
     async with http_client(server) as client:
         with collected_by_hand():
-            clock = new_clock()
-            bench = Bench(server, client, clock, gauge, seed, workload.sampling, observer)
+            clock = Clock(earlier.seconds if earlier else 0.0)
+            phases = earlier.phases if earlier else ()
+            bench = Bench(server, client, clock, gauge, seed, workload.sampling, observer, phases)
             probe = LoopProbe(clock)
             watcher = asyncio.create_task(probe.watch())
             try:
@@ -56,4 +63,5 @@ async def measure_workload(
         seconds=seconds,
         own=probe.cost(seconds, []),
         complete=complete,
+        zero=clock.zero,
     )
