@@ -1,7 +1,27 @@
 """A server's own times of one request, from its counters before and after.
 
-SGLang and vLLM keep histograms of the stages of requests at `/metrics`. While one request runs alone, what their sums
-grow by is that request's time, exactly; if a count grew by anything but one, nothing is told.
+SGLang and vLLM keep histograms of the stages of requests at `/metrics`. While one request runs alone, what their
+sums grow by is that request's time, exactly; if a count grew by anything but one, nothing is told. So nothing is
+told of requests that run together either: neither server streams the times of each over the chat protocol, and a
+mean over a group would be no request's time.
+
+What the histograms of SGLang hold (its 0.5.23, `observability/req_time_stats.py`; checked against `meta_info` of
+its `/generate`, which tells the same two time stamps):
+
+- `queue_time_seconds`: from the arrival in the scheduler's queue to the first forward pass. A prefix that comes from
+  storage is read into host memory meanwhile, so that a restore from disk shows here.
+- `per_stage_req_latency_seconds{stage="prefill_forward"}`: from the start of the first forward pass to the end of the
+  initial prefill: **all** chunks of a chunked prefill (the last alone is not told; each chunk is also counted under
+  `chunked_prefill`), what other requests did between them, the copy of a prefix from host memory to the device, and
+  the encoders of media. It is observed once for a request. One that was retracted later, when it decoded, is not
+  observed again; one retracted before its initial prefill was over is observed from its return, without the first try.
+- Something is always computed: of a prompt that is known to the last token, one page or at least one token.
+- What is left of `e2e_request_latency_seconds` behind `time_to_first_token_seconds` is the time after the prefill. Both
+  also hold the tokenizing, which belongs to no span: queue + prefill is less than the client's TTFT.
+- A call of `/health` is a request like others and counts; with a monitor that calls it, spans may be missing.
+
+vLLM's histograms have the same meaning (first scheduled, first token, last token), and are observed when a request
+ends.
 """
 
 from __future__ import annotations
@@ -10,113 +30,132 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from penny_bench.client import Server, Spans
+from penny_bench.server import MetricsPage, MetricsReader
 
-Key = tuple[str, str]
-"""Name of a histogram and, where it has one, its stage."""
+
+@dataclass(frozen=True)
+class _Histogram:
+    name: str
+    stage: str = ""
+
+    def read(self, page: MetricsPage) -> tuple[float, float]:
+        labels = {"stage": self.stage} if self.stage else {}
+        total = page.value(f"{self.name}_sum", **labels)
+        return total or 0.0, page.value(f"{self.name}_count", **labels) or 0.0
+
+    def grown(self, before: MetricsPage, after: MetricsPage) -> tuple[float, int]:
+        (total, count), (earlier, counted) = self.read(after), self.read(before)
+        return total - earlier, round(count - counted)
+
+    def one(self, before: MetricsPage, after: MetricsPage) -> float | None:
+        total, count = self.grown(before, after)
+        return total if count == 1 else None
 
 
 @dataclass(frozen=True)
 class _Dialect:
+    """How one server calls them; the time after the prefill is `whole` without `first`."""
+
     source: str
-    queue: Key
-    prefill: Key
-    whole: Key
+    queue: _Histogram
+    prefill: _Histogram
+    whole: _Histogram
+    first: _Histogram | None = None
 
 
 _DIALECTS = (
     _Dialect(
         "sglang /metrics",
-        ("sglang:queue_time_seconds", ""),
-        ("sglang:per_stage_req_latency_seconds", "prefill_forward"),
-        ("sglang:e2e_request_latency_seconds", ""),
+        _Histogram("sglang:queue_time_seconds"),
+        _Histogram("sglang:per_stage_req_latency_seconds", "prefill_forward"),
+        _Histogram("sglang:e2e_request_latency_seconds"),
+        _Histogram("sglang:time_to_first_token_seconds"),
     ),
     _Dialect(
         "vllm /metrics",
-        ("vllm:request_queue_time_seconds", ""),
-        ("vllm:request_prefill_time_seconds", ""),
-        ("vllm:e2e_request_latency_seconds", ""),
+        _Histogram("vllm:request_queue_time_seconds"),
+        _Histogram("vllm:request_prefill_time_seconds"),
+        _Histogram("vllm:request_decode_time_seconds"),
     ),
 )
 
-Counters = dict[Key, tuple[float, float]]
-"""Sum and count of each histogram, all labels but the stage added up."""
+NAMES = tuple(
+    f"{part.name}_{what}"
+    for d in _DIALECTS
+    for part in (d.queue, d.prefill, d.whole, d.first)
+    if part
+    for what in ("sum", "count")
+)
+"""Values that are read."""
 
 PATIENCE = 2.0
 """How long a server may take to count a request that has ended, s."""
+PAUSE = 0.1
+"""Between two looks at the counters, s."""
 
 
-def parse_counters(page: str) -> Counters:
-    """The histograms that a dialect needs, from a page in Prometheus' text format.
-
-    Raises:
-        ValueError: the page is not in that format.
-    """
-    wanted = {key for d in _DIALECTS for key in (d.queue, d.prefill, d.whole)}
-    sums: dict[Key, float] = {}
-    counts: dict[Key, float] = {}
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            for suffix, into in (("_sum", sums), ("_count", counts)):
-                key = (sample.name.removesuffix(suffix), sample.labels.get("stage", ""))
-                if sample.name.endswith(suffix) and key in wanted:
-                    into[key] = into.get(key, 0.0) + sample.value
-    return {key: (sums[key], counts.get(key, 0.0)) for key in sums}
-
-
-def spans_between(before: Counters, after: Counters) -> Spans | None:
+def spans_between(before: MetricsPage, after: MetricsPage) -> Spans | None:
     """The spans of the one request that was counted between two pages; None if it was not just one."""
-    for dialect in _DIALECTS:
-        if dialect.prefill in after:
-            queue, prefill, whole = (
-                _one(before, after, key) for key in (dialect.queue, dialect.prefill, dialect.whole)
-            )
-            if prefill is None:
-                return None
-            rest = None if whole is None else max(0.0, whole - prefill - (queue or 0.0))
-            return Spans(queue, prefill, rest, dialect.source)
-    return None
+    dialect = _dialect(after)
+    prefill = dialect.prefill.one(before, after) if dialect else None
+    if dialect is None or prefill is None:
+        return None
+    rest = dialect.whole.one(before, after)
+    if rest is not None and dialect.first:
+        first = dialect.first.one(before, after)
+        rest = None if first is None else max(0.0, rest - first)
+    return Spans(dialect.queue.one(before, after), prefill, rest, dialect.source)
 
 
 class SpanProbe:
-    """Reads a server's counters around requests that run alone; silent for servers without any."""
+    """Reads a server's counters around requests that run alone; silent for servers without any.
+
+    Attributes:
+        reason: why the last request has no spans, as a sentence; "" if it has.
+    """
 
     def __init__(self, server: Server, client: httpx.AsyncClient) -> None:
-        self._url = server.url.removesuffix("/v1") + "/metrics"
-        self._headers = server.headers()
-        self._client = client
-        self._none = False
+        self.reason = ""
+        self._reader = MetricsReader(server, client, NAMES)
 
-    async def before(self) -> Counters | None:
+    async def before(self) -> MetricsPage | None:
         """The counters now; None where the server has none."""
-        if self._none:
-            return None
-        try:
-            answer = await self._client.get(
-                self._url, headers=self._headers, timeout=10.0, follow_redirects=True
-            )
-            counters = parse_counters(answer.text) if answer.status_code == 200 else {}
-        except (httpx.HTTPError, ValueError):  # it need not have such a page
-            counters = {}
-        self._none = not counters
-        return counters or None
+        page = await self._reader.read()
+        self.reason = self._reader.reason
+        return page
 
-    async def after(self, before: Counters | None) -> Spans | None:
-        """The spans of the request that ran since `before`, once the server has counted it."""
-        for _ in range(int(PATIENCE / 0.1)) if before is not None else ():
-            counters = await self.before()
-            if counters is None:
+    async def after(self, before: MetricsPage | None, whole: bool = True) -> Spans | None:
+        """The spans of the request that ran since `before`, once the server has counted it.
+
+        Args:
+            before: from `before`.
+            whole: whether to wait until the request's end is counted. Without, its prefill is enough, so that
+                others that were already decoding may go on meanwhile.
+        """
+        if before is None:
+            return None
+        counted = 0
+        for _ in range(int(PATIENCE / PAUSE)):
+            page = await self.before()
+            if page is None:
                 return None
-            spans = spans_between(before or {}, counters)
-            if spans and spans.post_prefill is not None:
+            spans = spans_between(before, page)
+            if spans and (spans.post_prefill is not None or not whole):
                 return spans
-            await asyncio.sleep(0.1)
+            dialect = _dialect(page)
+            if dialect is None:
+                self.reason = "The page /metrics has no times of stages; SGLang and vLLM have them."
+                return None
+            counted = dialect.prefill.grown(before, page)[1]
+            if counted > 1:
+                break
+            await asyncio.sleep(PAUSE)
+        self.reason = f"The server counted {counted} prefills where one request was sent: its times are of no one request."
         return None
 
 
-def _one(before: Counters, after: Counters, key: Key) -> float | None:
-    total, count = after.get(key, (0.0, 0.0))
-    earlier, counted = before.get(key, (0.0, 0.0))
-    return total - earlier if count - counted == 1 else None
+def _dialect(page: MetricsPage) -> _Dialect | None:
+    names = page.names()
+    return next((d for d in _DIALECTS if f"{d.prefill.name}_sum" in names), None)
