@@ -44,6 +44,9 @@ def run_document(metrics: list[dict[str, Any]], hour: int = 0, **changes: Any) -
         "cache": {"verdict": "clean", "most": 0},
         "phases": [{"name": "C4", "label": "4 streams", "streams": 4, "summary": summary}],
         "metrics": metrics,
+        "checks": None,
+        "earlier": [],
+        "imported": None,
         **changes,
     }
 
@@ -176,6 +179,7 @@ def test_a_folder_for_each_restart_holds_several_workloads(tmp_path: Path) -> No
             {"summary": {"requests": 12, "errors": {"http": 2, "timeout": 1}}},
             "3 of 12 requests failed",
         ),
+        ({"imported": {"tool": "guidellm"}}, "differ in the tool that measured: unknown"),
         ({"workload": None}, "No row was measured in every restart"),
     ],
 )
@@ -187,6 +191,20 @@ def test_unlike_and_faulty_runs_are_refused_unless_forced(
         compare_restarts(a, b, Settings())
     if change != {"workload": None}:
         assert any(words.split(":")[0] in note for note in compare_restarts(a, b, Settings(force=True)).notes)
+
+
+def test_what_is_told_of_runs(tmp_path: Path) -> None:
+    part = {"started": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "requests": 2}
+    a, b = sides(tmp_path, four([1.0, 2.0], earlier=[part]), four([1.0, 3.0], 9, checks={"open": 4}))
+    notes = " ".join(compare_restarts(a, b, Settings()).notes)
+    assert "0.json: it was interrupted and resumed" in notes
+    assert "4 checks wait for a person" in notes
+
+
+def test_runs_of_other_tools_know_neither_machine_nor_plan(tmp_path: Path) -> None:
+    other = {"status": "imported", "imported": {"tool": "x"}, "machine": None, "plan": None, "workload": None}
+    a, b = sides(tmp_path, four([1.0, 2.0], **other), four([1.0, 3.0], 9, **other))
+    assert compare_restarts(a, b, Settings()).notes == ()
 
 
 def test_seeds_may_differ_and_other_clients_are_told(tmp_path: Path) -> None:

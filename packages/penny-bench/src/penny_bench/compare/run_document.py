@@ -24,25 +24,27 @@ def read_run(read: dict[str, Any]) -> dict[str, Any]:
         )
     alike = {
         "the model": str(read["server"]["model"]),
-        "ignore_eos taken by the server": str(bool(read["server"]["extensions"])),
+        "ignore_eos taken by the server": str(read["server"]["extensions"]),
     }
     if workload:
         alike["the workload's digest"] = str(workload["digest"])
-    for key, value in read["plan"].items():
+    if read["imported"]:
+        alike["the tool that measured"] = str(read["imported"]["tool"])
+    for key, value in (read["plan"] or {}).items():
         if key not in FREE:
             alike[f"{key} of the plan"] = json.dumps(value, sort_keys=True)
-    machine = read["machine"]
+    gpus = (read["machine"] or {}).get("gpus") or ()
     return {
         "workload": str(workload["name"]) if workload else "run",
         "alike": alike,
         "told": {
             "the client": ", ".join(f"{name} {version}" for name, version in read["versions"].items()),
-            "the GPUs": ", ".join(gpu["name"] for gpu in machine.get("gpus") or ()) or "none",
+            "the GPUs": ", ".join(gpu["name"] for gpu in gpus) or "none",
         },
         "values": values,
         "prompts": _prompts(read["phases"]),
         "faults": _faults(read),
-        "notes": [],
+        "notes": _notes(read),
     }
 
 
@@ -72,8 +74,8 @@ def _prompts(phases: list[dict[str, Any]]) -> dict[str, float]:
 def _faults(read: dict[str, Any]) -> list[tuple[None, str]]:
     summary, cache = read["summary"], read["cache"]
     faults: list[tuple[None, str]] = []
-    if read["status"] != "complete":
-        faults.append((None, f"it is {read['status']}: the run was interrupted."))
+    if read["status"] == "partial":
+        faults.append((None, "it is partial: the run was interrupted."))
     if failed := sum(summary["errors"].values()):
         faults.append((None, f"{failed} of {summary['requests']} requests failed."))
     if cache["verdict"] == "contaminated":
@@ -84,3 +86,12 @@ def _faults(read: dict[str, Any]) -> list[tuple[None, str]]:
             )
         )
     return faults
+
+
+def _notes(read: dict[str, Any]) -> list[tuple[None, str]]:
+    notes: list[tuple[None, str]] = []
+    if read["earlier"]:
+        notes.append((None, "it was interrupted and resumed, maybe on a server that was started anew."))
+    if read["checks"] and read["checks"]["open"]:
+        notes.append((None, f"{read['checks']['open']} checks wait for a person, so its score is not final."))
+    return notes
