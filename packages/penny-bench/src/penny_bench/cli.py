@@ -16,6 +16,7 @@ from penny_bench.client import Server
 from penny_bench.compare.commands import compare, plan
 from penny_bench.errors import BenchError
 from penny_bench.measure import DecodePlan, DecodeResult, measure_decode
+from penny_bench.qualify.commands import qualify
 from penny_bench.report import document, print_result, write_json
 from penny_bench.run_command import run, schema, workloads
 
@@ -79,6 +80,7 @@ def decode(
 app.command()(compare)
 app.command()(plan)
 app.command()(run)
+app.command()(qualify)
 app.command()(workloads)
 app.command()(schema)
 

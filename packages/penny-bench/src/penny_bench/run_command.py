@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
-import signal
-import sys
-from contextlib import nullcontext
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,56 +11,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import penny_bench
-from penny_bench.client import Server
 from penny_bench.errors import BenchError
-from penny_bench.evidence import (
-    Around,
-    GpuSampler,
-    Nvml,
-    earlier_part,
-    earlier_phases,
-    evidence,
-    schema_text,
-    server_info,
-)
-from penny_bench.load import (
-    FORMS,
-    Observer,
-    RunPlan,
-    RunResult,
-    Silent,
-    Slo,
-    Trace,
-    measure_run,
-    parse_load,
-)
+from penny_bench.evidence import schema_text
+from penny_bench.load import FORMS, RunPlan, Slo, Trace, parse_load
+from penny_bench.once import Target, run_once
 from penny_bench.report import print_run
-from penny_bench.resume import check_resumable, earlier_entries, read_partial
+from penny_bench.resume import check_resumable, read_partial
 from penny_bench.save import check_target, save
-from penny_bench.workload import (
-    Workload,
-    WorkloadResult,
-    measure_workload,
-    parse_changes,
-    read_workload,
-    shipped,
-)
+from penny_bench.workload import Workload, parse_changes, read_workload, shipped
 
 CONTAMINATED = 4
 """Exit status of a run in which a prefix cache took part."""
-
-
-@dataclass(frozen=True)
-class _Ask:
-    url: str
-    model: str | None
-    api_key: str | None
-    timeout: float
-    what: RunPlan | Workload
-    seed: int
-    cached_limit: int
-    earlier: dict[str, Any] | None
 
 
 def run(
@@ -144,22 +99,10 @@ def run(
             cached_limit=cached_limit,
             slo=Slo.parse(slo) if slo else None,
         )
-    ask = _Ask(url, model, api_key, timeout, what, number, cached_limit, earlier)
     if earlier:
         check_resumable(earlier, what, number)
-    started = datetime.now(UTC)
-    with GpuSampler(Nvml.load()) as gpu, nullcontext(Silent()) as observer:
-        result, info = asyncio.run(_measure(ask, observer))
-    around = Around(
-        words=["penny-bench", *sys.argv[1:]],
-        started=started,
-        penny_bench=penny_bench.__version__,
-        gpu=gpu,
-        info=info,
-        floors=floors,
-        earlier=earlier_entries(earlier) if earlier else (),
-    )
-    document = evidence(result, around)
+    target = Target(url, model, api_key, timeout)
+    document = run_once(target, what, number, cached_limit=cached_limit, floors=floors, earlier=earlier)
     print_run(document, Console())
     if json_file:
         save(json_file, document)
@@ -227,16 +170,3 @@ def _finish(document: dict[str, Any], allow_cached: bool) -> None:
         raise typer.Exit(CONTAMINATED)
     if document["summary"]["errors"] or (document["checks"] or {}).get("failed"):
         raise typer.Exit(1)
-
-
-async def _measure(ask: _Ask, observer: Observer) -> tuple[RunResult | WorkloadResult, dict[str, Any]]:
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
-    server = await Server.connect(ask.url, ask.model, ask.api_key, ask.timeout)
-    info = await server_info(server)
-    if isinstance(ask.what, RunPlan):
-        part = earlier_part(ask.earlier) if ask.earlier else None
-        return await measure_run(server, ask.what, observer, part), info
-    phases = earlier_phases(ask.earlier) if ask.earlier else None
-    return await measure_workload(server, ask.what, ask.seed, ask.cached_limit, observer, phases), info

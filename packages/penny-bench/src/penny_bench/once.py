@@ -1,0 +1,97 @@
+"""One run from the connection to its document, with everything that is sampled beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import penny_bench
+from penny_bench.client import Server
+from penny_bench.evidence import (
+    Around,
+    GpuSampler,
+    Nvml,
+    earlier_part,
+    earlier_phases,
+    evidence,
+    server_info,
+)
+from penny_bench.load import Observer, RunPlan, RunResult, Silent, measure_run
+from penny_bench.resume import earlier_entries
+from penny_bench.workload import Workload, WorkloadResult, measure_workload
+
+
+@dataclass(frozen=True)
+class Target:
+    """The server as the user names it; see `Server.connect`."""
+
+    url: str
+    model: str | None = None
+    api_key: str | None = None
+    timeout: float = 120.0
+
+
+def run_once(
+    target: Target,
+    what: RunPlan | Workload,
+    seed: int,
+    *,
+    cached_limit: int = 32,
+    floors: Mapping[str, float] | None = None,
+    earlier: dict[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Measure and return the document. Ctrl-C and SIGTERM end the run early; its document is then partial.
+
+    Args:
+        target: the server.
+        what: a load or a workload.
+        seed: of the workload; a load has its own.
+        cached_limit: cached prompt tokens that a chat template may share.
+        floors: best values that are possible, by `key` or `phase/key` of a metric.
+        earlier: a partial document to go on with, from `read_partial`.
+        notes: sentences for the reader.
+
+    Raises:
+        BenchError: nothing could be measured.
+    """
+    started = datetime.now(UTC)
+    with GpuSampler(Nvml.load()) as gpu, nullcontext(Silent()) as observer:
+        result, info = asyncio.run(_measure(target, what, seed, cached_limit, earlier, observer))
+    around = Around(
+        words=["penny-bench", *sys.argv[1:]],
+        started=started,
+        penny_bench=penny_bench.__version__,
+        gpu=gpu,
+        info=info,
+        floors=floors or {},
+        notes=notes,
+        earlier=earlier_entries(earlier) if earlier else (),
+    )
+    return evidence(result, around)
+
+
+async def _measure(
+    target: Target,
+    what: RunPlan | Workload,
+    seed: int,
+    cached_limit: int,
+    earlier: dict[str, Any] | None,
+    observer: Observer,
+) -> tuple[RunResult | WorkloadResult, dict[str, Any]]:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
+    server = await Server.connect(target.url, target.model, target.api_key, target.timeout)
+    info = await server_info(server)
+    if isinstance(what, RunPlan):
+        part = earlier_part(earlier) if earlier else None
+        return await measure_run(server, what, observer, part), info
+    phases = earlier_phases(earlier) if earlier else None
+    return await measure_workload(server, what, seed, cached_limit, observer, phases), info
