@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -40,11 +41,10 @@ class MetricsPage:
         return set(self._values)
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Sum of the values that have these labels; None without any, or where one is no number."""
+        """Sum of the values that have these labels; None without any, or where one is no finite number."""
         wanted = set(labels.items())
         found = [value for key, value in self._values.get(name, {}).items() if wanted <= key]
-        total = sum(found)
-        return total if found and total == total else None  # NaN is not equal to itself
+        return sum(found) if found and all(map(isfinite, found)) else None
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """The values by what they have for one label."""

@@ -152,7 +152,9 @@ class SpanProbe:
             if counted > 1:
                 break
             await asyncio.sleep(PAUSE)
-        self.reason = f"The server counted {counted} prefills where one request was sent: its times are of no one request."
+        self.reason = (
+            f"The server counted {counted} prefills where one request was sent: whose its times are is open."
+        )
         return None
 
 
