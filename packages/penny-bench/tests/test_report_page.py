@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from penny_bench.errors import BenchError
@@ -284,9 +285,8 @@ def test_markdown_has_the_same_sections_and_even_tables() -> None:
 
 
 def test_markdown_of_documents_is_no_markup() -> None:
-    markdown_it = pytest.importorskip("markdown_it")
     text = markdown("Title", [report_of(run())])
-    tokens = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     kinds = {child.type for token in tokens for child in (token, *(token.children or ()))}
     assert not kinds & {"html_block", "html_inline", "link_open", "image", "code_inline"}
     assert {"fence", "table_open", "heading_open"} <= kinds
