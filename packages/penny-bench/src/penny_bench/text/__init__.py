@@ -1,5 +1,27 @@
-"""Prompts of real text. See `passages/README.md` for where each passage comes from."""
+"""Prompts of real text. `works/README.md` says where each work comes from."""
 
-from penny_bench.text.prompts import Gauge, head_line, passages, prompt, sample_prompts
+from penny_bench.text.library import LANGUAGES, language, passages, read_work, works
+from penny_bench.text.prompts import (
+    Gauge,
+    distinct_tokens,
+    head_line,
+    prompt,
+    random_prompt,
+    repeated,
+    sample_prompts,
+)
 
-__all__ = ["Gauge", "head_line", "passages", "prompt", "sample_prompts"]
+__all__ = [
+    "LANGUAGES",
+    "Gauge",
+    "distinct_tokens",
+    "head_line",
+    "language",
+    "passages",
+    "prompt",
+    "random_prompt",
+    "read_work",
+    "repeated",
+    "sample_prompts",
+    "works",
+]

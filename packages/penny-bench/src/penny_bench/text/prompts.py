@@ -1,13 +1,14 @@
-"""Prompts made from the passages that ship with the package."""
+"""Prompts made from the works that ship with the package."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from functools import lru_cache
+from itertools import chain
+from random import Random
+
+from penny_bench.text.library import LANGUAGES, language, passages, read_work, works
 
 INSTRUCTION = "Continue this text in its own language."
-SAMPLE = 200
-"""Characters of a passage that are enough to learn its tokens per character."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Gauge:
 
     Attributes:
         head: tokens of a prompt that has only its first line, chat template included.
-        rates: tokens per character of each passage; languages differ tenfold.
+        rates: tokens per character of each of `LANGUAGES`; they differ tenfold.
     """
 
     head: float
@@ -25,17 +26,9 @@ class Gauge:
     @classmethod
     def of(cls, head: int, samples: Sequence[int]) -> "Gauge":
         """From the prompt tokens that the server counted for `head_line` and for each of `sample_prompts`."""
-        sizes = [min(SAMPLE, len(text)) for text in passages()]
+        sizes = [len(text) for text in passages()]
         rates = tuple(max(n - head, 1) / size for n, size in zip(samples, sizes, strict=True))
         return cls(head, rates)
-
-
-@cache
-def passages() -> tuple[str, ...]:
-    """The passages, sorted by file name."""
-    folder = files("penny_bench.text").joinpath("passages")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".txt"))
-    return tuple(folder.joinpath(name).read_text(encoding="utf-8").strip() for name in names)
 
 
 def head_line(seed: int, number: int) -> str:
@@ -44,20 +37,85 @@ def head_line(seed: int, number: int) -> str:
 
 
 def sample_prompts(seed: int) -> list[str]:
-    """One short prompt for each passage, to learn a `Gauge`."""
-    return [head_line(seed, 0) + text[:SAMPLE] for text in passages()]
+    """One prompt for each language, to learn a `Gauge`."""
+    return [head_line(seed, 0) + text for text in passages()]
 
 
 def prompt(tokens: int, seed: int, number: int, gauge: Gauge) -> str:
     """Prompt `number` of a measurement, about `tokens` long, never shorter than its first line.
 
-    Behind the line come the passages in turn, beginning with another one for each number.
+    Behind the line comes a work from some paragraph on, then the works after it. The works have a random order and
+    each number begins with the next one, so that the prompts of a measurement mix all languages. Nothing comes twice
+    before all works were used whole; `repeated` tells the share that does.
     """
-    text, left = head_line(seed, number), tokens - gauge.head
-    texts = passages()
+    parts, left = [head_line(seed, number)], tokens - gauge.head
+    pieces = _pieces(seed, number)
     while left > 0:
-        body, rate = texts[number % len(texts)] + "\n\n", gauge.rates[number % len(texts)]
-        text += body[: max(1, round(left / rate))]
-        left -= len(body) * rate
-        number += 1
-    return text
+        work, start, end, code = next(pieces)
+        rate = gauge.rates[code]
+        wanted = max(1, round(left / rate))
+        parts.append(work[start : min(end, start + wanted)])
+        if wanted > end - start:
+            parts.append("\n\n")
+        left -= (end - start + 2) * rate
+    return "".join(parts)
+
+
+def distinct_tokens(gauge: Gauge) -> float:
+    """Tokens of all works together, about."""
+    return sum(len(read_work(name)) * gauge.rates[language(name)] for name in works())
+
+
+def repeated(tokens: int, gauge: Gauge) -> float:
+    """The share of a prompt of `tokens` tokens that comes earlier in it, from 0 to 1."""
+    return max(0.0, 1 - distinct_tokens(gauge) / max(tokens - gauge.head, 1.0))
+
+
+def random_prompt(tokens: int, seed: int, number: int, gauge: Gauge) -> str:
+    """As `prompt`, but of words drawn from all languages in turn, so that no model can guess the next.
+
+    What a server gains by guessing (drafts, n-grams) it loses on such a text: use it to show that, not in place of
+    real text. The length is less exact than that of `prompt`.
+    """
+    line, left = head_line(seed, number), tokens - gauge.head
+    words, lengths = _words()
+    of_round = sum(length * rate for length, rate in zip(lengths, gauge.rates, strict=True))
+    rounds = max(0, round(left / of_round))
+    draw = Random(f"random {seed} {number}")
+    columns = [draw.choices(some, k=rounds) for some in words]
+    return line + " ".join(chain.from_iterable(zip(*columns, strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _order(seed: int) -> tuple[str, ...]:
+    names = list(works())
+    Random(seed).shuffle(names)
+    return tuple(names)
+
+
+def _pieces(seed: int, number: int) -> Iterator[tuple[str, int, int, int]]:
+    """Parts of works without end, each with its bounds and language; the first begins at a random paragraph."""
+    names = _order(seed)
+    at = number % len(names)
+    first, code = read_work(names[at]), language(names[at])
+    middle = first.rfind("\n", 0, int(Random(f"{seed} {number}").random() * len(first))) + 1
+    while True:
+        yield first, middle, len(first), code
+        for name in names[at + 1 :] + names[:at]:
+            work = read_work(name)
+            yield work, 0, len(work), language(name)
+        yield first, 0, middle, code
+
+
+@lru_cache(maxsize=1)
+def _words() -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...]]:
+    """Words of each language, and their mean length with the blank behind; pairs of characters where no blanks are."""
+    words = []
+    for code, name in enumerate(LANGUAGES):
+        text = "".join(read_work(work) for work in works() if language(work) == code)
+        if name in ("zh", "ja"):
+            some = tuple(line[i : i + 2] for line in text.split("\n") for i in range(0, len(line) - 1, 2))
+        else:
+            some = tuple(text.split())
+        words.append(some)
+    return tuple(words), tuple(1 + sum(map(len, some)) / len(some) for some in words)
