@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
-
-import httpx
 
 from penny_bench.client import Server, http_client
 from penny_bench.evidence.redact import text
+from penny_bench.server.metrics import MetricsReader
+from penny_bench.server.pages import json_page
+from penny_bench.server.pools import NAMES, pools
+from penny_bench.server.storage import storage
 
-PAGES = (("server_info", "get_server_info"), ("model_info", "get_model_info"))
-"""Pages at the root of the server: the name of today and the one before it."""
+PAGES = (
+    ("server_info", "get_server_info"),
+    ("model_info", "get_model_info"),
+    ("version",),
+    ("props",),
+)
+"""Pages at the root of the server: the name of today and, where there was one, the one before it. The first two are
+SGLang's, then vLLM's and llama.cpp's."""
 
 FIELDS = frozenset(
     [
@@ -57,8 +66,50 @@ FIELDS = frozenset(
         "speculative_num_steps",
         "speculative_eagle_topk",
         "speculative_num_draft_tokens",
+        "speculative_draft_model_path",
+        "speculative_draft_model_quantization",
+        "speculative_draft_window_size",
+        "speculative_dflash_block_size",
+        "speculative_token_map",
+        "speculative_attention_mode",
+        "speculative_adaptive",
+        "mamba_ssm_dtype",
+        "mamba_radix_cache_strategy",
+        "mamba_track_interval",
+        "mamba_full_memory_ratio",
+        "mamba_max_states_per_path",
+        "max_mamba_cache_size",
+        "radix_eviction_policy",
+        "hicache_ratio",
+        "hicache_size",
+        "hicache_host_memory_mode",
+        "hicache_write_policy",
+        "hicache_io_backend",
+        "hicache_mem_layout",
+        "hicache_storage_backend",
+        "hicache_storage_prefetch_policy",
+        "linear_attn_backend",
+        "linear_attn_decode_backend",
+        "linear_attn_prefill_backend",
+        "linear_attn_verify_backend",
+        "fp8_gemm_runner_backend",
+        "fp4_gemm_runner_backend",
+        "mm_attention_backend",
+        "ple_offload_embedding",
+        "ple_offload_backend",
+        "json_model_override_args",
+        "enable_mixed_chunk",
+        "prefill_decode_interval",
+        "num_continuous_decode_steps",
+        "stream_interval",
+        "enable_metrics",
+        "decode_log_interval",
+        "startup_time",
         "enable_torch_compile",
         "enable_deterministic_inference",
+        "build_info",
+        "total_slots",
+        "model_alias",
     ]
 )
 """Fields that are kept. Nothing else is: server arguments may hold keys, addresses and paths."""
@@ -69,16 +120,41 @@ STATE_FIELDS = frozenset({"avg_spec_accept_length", "memory_usage", "effective_m
 
 async def server_info(server: Server) -> dict[str, Any]:
     """The kept fields of each page that answers: `{"server_info": {...}, "model_info": {...}}`."""
-    root = server.url.removesuffix("/v1")
     found: dict[str, Any] = {}
     async with http_client(server) as client:
         for names in PAGES:
             for name in names:
-                page = await _page(client, f"{root}/{name}", server)
+                page = await json_page(client, server, name)
                 if page is not None:
                     found[names[0]] = kept(page)
                     break
     return found
+
+
+async def server_state(server: Server) -> dict[str, Any]:
+    """Memory and storage of the server, beside what `server_info` keeps.
+
+    Returns:
+        `{"pools": {...}, "storage": {...}, "not_told": {...}}`: see `Pools` and `Storage`; what is null there and why,
+        as sentences by field, is in `not_told`.
+    """
+    async with http_client(server) as client:
+        page = await json_page(client, server, PAGES[0][0]) or await json_page(client, server, PAGES[0][1])
+        reader = MetricsReader(server, client, NAMES)
+        found = pools(page, await reader.read())
+    tiers = storage(page)
+    reasons: dict[str, str] = {}
+    if page is None and found is None:
+        reasons["pools"] = f"There is no page /server_info. {reader.reason}".strip()
+    elif reader.reason:
+        reasons["pools"] = reader.reason
+    if tiers.reason:
+        reasons["storage"] = tiers.reason
+    return {
+        "pools": found and _plain(asdict(found)),
+        "storage": _plain({key: value for key, value in asdict(tiers).items() if key != "reason"}),
+        "not_told": reasons,
+    }
 
 
 def kept(page: dict[str, Any]) -> dict[str, Any]:
@@ -92,15 +168,6 @@ def kept(page: dict[str, Any]) -> dict[str, Any]:
             if isinstance(state, dict)
         ]
     return fields
-
-
-async def _page(client: httpx.AsyncClient, url: str, server: Server) -> dict[str, Any] | None:
-    try:
-        answer = await client.get(url, headers=server.headers(), timeout=5.0)
-        page = answer.json() if answer.status_code == 200 else None
-    except (httpx.HTTPError, ValueError):  # it need not have such a page
-        return None
-    return page if isinstance(page, dict) else None
 
 
 def _plain(value: Any) -> Any:
