@@ -85,7 +85,7 @@ BACKED: dict[str, Any] = {
         ({"namespace": "/mnt/me/x"}, "x", ""),
         ("@/etc/me/nixl.toml", None, "The storage is configured by the file nixl.toml on the server."),
         ("{", None, "The configuration of the storage is not JSON."),
-        (None, None, "names no folder; its environment may"),
+        (None, None, "name no folder; its environment may"),
     ],
 )
 def test_namespace_without_path(config: Any, namespace: str | None, reason: str) -> None:
