@@ -43,5 +43,7 @@ def _section(section: Section, level: str) -> list[str]:
         fence = "`" * (1 + max(2, *map(len, re.findall("`+", section.code)), 2))
         lines += [fence, section.code, fence, ""]
     for table in section.tables:
+        if table.caption:
+            lines += [f"**{escaped(table.caption)}**", ""]
         lines += [*markdown_table(table), ""]
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,12 +89,23 @@ def sheet(document: Document) -> Sheet:
         spans, entries = _groups(value)
         return Sheet(document, spans, entries, metrics_of(document), spans[-1].ended if spans else None)
     entries = tuple(entry_of_request(request, request.get("phase") or WHOLE) for request in value["requests"])
-    spans = tuple(
-        Span(told["name"], told.get("label") or told["name"], told["started"], told["ended"], told["warmup"])
-        for told in value.get("phases") or ()
-        if told.get("started") is not None and told.get("ended") is not None
-    )
+    spans = _spans(value.get("phases") or ())
     return Sheet(document, spans, entries, metrics_of(document), value.get("seconds"))
+
+
+def _spans(phases: Iterable[Mapping[str, Any]]) -> tuple[Span, ...]:
+    """The phases that have an end, without warm-ups on a clock of their own, which lie over measured ones."""
+    spans = [
+        Span(told["name"], told.get("label") or told["name"], told["started"], told["ended"], told["warmup"])
+        for told in phases
+        if told.get("started") is not None and told.get("ended") is not None
+    ]
+    measured = [span for span in spans if not span.warmup]
+
+    def apart(span: Span) -> bool:
+        return all(span.ended <= other.started or span.started >= other.ended for other in measured)
+
+    return tuple(span for span in spans if not span.warmup or apart(span))
 
 
 def _groups(value: Mapping[str, Any]) -> tuple[tuple[Span, ...], tuple[Entry, ...]]:
