@@ -75,7 +75,9 @@ def test_run_writes_evidence(tmp_path: Path) -> None:
     value = read(path)
     assert value["status"] == "complete"
     assert value["command"].endswith(f"--api-key ... --json {path.name}")
-    assert value["server"]["info"] == {"server_info": {"version": "9"}}
+    assert value["server"]["info"]["server_info"] == {"version": "9"}
+    assert value["server"]["info"]["pools"] is None
+    assert "HTTP 404" in value["server"]["info"]["not_told"]["pools"]
     assert (len(value["requests"]), len(value["warmups"]), len(value["preflight"])) == (12, 3, FIRST)
     assert [r["usage"]["output_tokens"] for r in value["requests"]] == [10] * 12
     assert all(r["sent"] >= r["scheduled"] for r in value["requests"])

@@ -32,7 +32,6 @@ from penny_bench.workload import (
     shipped,
 )
 from penny_bench.workload.kinds.prefill import prefill_rate
-from penny_bench.workload.spans import parse_counters, spans_between
 from penny_bench.workload.speculation import summed
 
 FILE: dict[str, Any] = {
@@ -226,33 +225,6 @@ def test_checks_of_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [r.case for r in result.phases[0].requests] == ["good", "bad", "refused"]
 
 
-# ---- counters of the server, values by hand
-
-PAGE = """\
-# TYPE sglang:queue_time_seconds histogram
-sglang:queue_time_seconds_sum{{engine="a"}} {queue}
-sglang:queue_time_seconds_count{{engine="a"}} {n}
-sglang:queue_time_seconds_bucket{{engine="a",le="+Inf"}} {n}
-# TYPE sglang:per_stage_req_latency_seconds histogram
-sglang:per_stage_req_latency_seconds_sum{{stage="prefill_forward"}} {prefill}
-sglang:per_stage_req_latency_seconds_count{{stage="prefill_forward"}} {n}
-sglang:per_stage_req_latency_seconds_sum{{stage="request_process"}} 99
-sglang:per_stage_req_latency_seconds_count{{stage="request_process"}} 99
-# TYPE sglang:e2e_request_latency_seconds histogram
-sglang:e2e_request_latency_seconds_sum {whole}
-sglang:e2e_request_latency_seconds_count {n}
-"""
-
-
-def test_spans_from_counters() -> None:
-    before = parse_counters(PAGE.format(queue=1.0, prefill=2.0, whole=10.0, n=4))
-    after = parse_counters(PAGE.format(queue=1.25, prefill=4.0, whole=15.25, n=5))
-    assert spans_between(before, after) == Spans(0.25, 2.0, 3.0, "sglang /metrics")
-    two = parse_counters(PAGE.format(queue=1.25, prefill=4.0, whole=15.25, n=6))
-    assert spans_between(before, two) is None
-    assert spans_between({}, parse_counters("other_total 3")) is None
-
-
 # ---- the command
 
 
@@ -339,7 +311,7 @@ def test_a_partial_workload_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     assert all(request["sent"] > 100 for request in document["requests"][3:])
     assert document["earlier"] == [{"started": whole["started"], "seconds": 100.0, "requests": 6}]
     preflight = len(document["preflight"])
-    assert asked[preflight:] == first[-6:]  # the streams of C2 alone, with the prompts they had
+    assert sorted(asked[preflight:]) == sorted(first[-6:])  # the streams of C2 alone, with the prompts they had
 
 
 def test_a_partial_load_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

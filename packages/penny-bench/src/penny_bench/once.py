@@ -6,10 +6,12 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from rich.console import Console
 
 import penny_bench
 from penny_bench.client import Server
@@ -21,9 +23,12 @@ from penny_bench.evidence import (
     earlier_phases,
     evidence,
     server_info,
+    server_state,
 )
 from penny_bench.load import Observer, RunPlan, RunResult, Silent, measure_run
+from penny_bench.report.live import Live
 from penny_bench.resume import earlier_entries
+from penny_bench.server import ServerSampler
 from penny_bench.workload import Workload, WorkloadResult, measure_workload
 
 
@@ -46,6 +51,8 @@ def run_once(
     floors: Mapping[str, float] | None = None,
     earlier: dict[str, Any] | None = None,
     notes: Sequence[str] = (),
+    watch_server: bool = True,
+    show: Console | None = None,
 ) -> dict[str, Any]:
     """Measure and return the document. Ctrl-C and SIGTERM end the run early; its document is then partial.
 
@@ -57,19 +64,26 @@ def run_once(
         floors: best values that are possible, by `key` or `phase/key` of a metric.
         earlier: a partial document to go on with, from `read_partial`.
         notes: sentences for the reader.
+        watch_server: whether to read the server's counters now and then; each look may hold up its streams for
+            some ms.
+        show: where to show how it goes; None for nowhere.
 
     Raises:
         BenchError: nothing could be measured.
     """
     started = datetime.now(UTC)
-    with GpuSampler(Nvml.load()) as gpu, nullcontext(Silent()) as observer:
-        result, info = asyncio.run(_measure(target, what, seed, cached_limit, earlier, observer))
+    silent: AbstractContextManager[Observer] = nullcontext(Silent())
+    with GpuSampler(Nvml.load()) as gpu, Live(show, gpu=gpu) if show else silent as observer:
+        result, info, samples = asyncio.run(
+            _measure(target, what, seed, cached_limit, earlier, observer, watch_server)
+        )
     around = Around(
         words=["penny-bench", *sys.argv[1:]],
         started=started,
         penny_bench=penny_bench.__version__,
         gpu=gpu,
         info=info,
+        samples=samples,
         floors=floors or {},
         notes=notes,
         earlier=earlier_entries(earlier) if earlier else (),
@@ -84,14 +98,20 @@ async def _measure(
     cached_limit: int,
     earlier: dict[str, Any] | None,
     observer: Observer,
-) -> tuple[RunResult | WorkloadResult, dict[str, Any]]:
+    watch_server: bool,
+) -> tuple[RunResult | WorkloadResult, dict[str, Any], list[dict[str, float | None]]]:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
     server = await Server.connect(target.url, target.model, target.api_key, target.timeout)
-    info = await server_info(server)
-    if isinstance(what, RunPlan):
-        part = earlier_part(earlier) if earlier else None
-        return await measure_run(server, what, observer, part), info
-    phases = earlier_phases(earlier) if earlier else None
-    return await measure_workload(server, what, seed, cached_limit, observer, phases), info
+    info = {**await server_info(server), **await server_state(server)}
+    watched: AbstractContextManager[ServerSampler | None] = nullcontext()
+    with ServerSampler(server) if watch_server else watched as sampler:
+        result: RunResult | WorkloadResult
+        if isinstance(what, RunPlan):
+            part = earlier_part(earlier) if earlier else None
+            result = await measure_run(server, what, observer, part)
+        else:
+            phases = earlier_phases(earlier) if earlier else None
+            result = await measure_workload(server, what, seed, cached_limit, observer, phases)
+    return result, info, sampler.document() if sampler else []

@@ -62,6 +62,9 @@ def run(
     api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
     timeout: Annotated[float, typer.Option(help="Longest silence of the server, s.")] = 120.0,
     seed: Annotated[int | None, typer.Option(help="Of arrivals and prompts; else a new one.")] = None,
+    unwatched: Annotated[
+        bool, typer.Option("--unwatched", help="Do not read the server's counters meanwhile.")
+    ] = False,
     resume: Annotated[
         Path | None, typer.Option(help="Go on with this partial result; give the same options again.")
     ] = None,
@@ -102,7 +105,16 @@ def run(
     if earlier:
         check_resumable(earlier, what, number)
     target = Target(url, model, api_key, timeout)
-    document = run_once(target, what, number, cached_limit=cached_limit, floors=floors, earlier=earlier)
+    document = run_once(
+        target,
+        what,
+        number,
+        cached_limit=cached_limit,
+        floors=floors,
+        earlier=earlier,
+        watch_server=not unwatched,
+        show=Console(stderr=True),
+    )
     print_run(document, Console())
     if json_file:
         save(json_file, document)

@@ -1,5 +1,6 @@
 """Turns the events of one stream, with the times they came, into its record."""
 
+from collections.abc import Callable
 from typing import Any
 
 from penny_bench.client.record import Arrival, Failure, FailureKind, StreamRecord
@@ -13,8 +14,18 @@ _REASONING = ("reasoning_content", "reasoning")
 class Timeline:
     """Feed it every event of a stream in order, then ask for the record. It never looks at a clock."""
 
-    def __init__(self, sent: float, keep_reply: bool = False) -> None:
+    def __init__(
+        self, sent: float, keep_reply: bool = False, on_tokens: Callable[[int], None] | None = None
+    ) -> None:
+        """The request is sent at `sent`.
+
+        Args:
+            sent: s.
+            keep_reply: whether to keep what is said.
+            on_tokens: told how many tokens an event brought, for a display; 1 where the server does not say.
+        """
         self._sent = sent
+        self._on_tokens = on_tokens
         self._transcript = Transcript() if keep_reply else None
         self._told: dict[str, Any] = {}  # extensions of the protocol, by the names of the servers
         self._arrivals: list[Arrival] = []
@@ -120,10 +131,12 @@ class Timeline:
         # A first count beside the finish_reason is the total of a server that keeps no running count.
         running = count if self._running is not None or not finish or not self._arrivals else None
         grown = running is not None and running > (self._running or 0)
-        if running is not None:
-            self._running = running
         if answer or reasoning or grown:
             self._arrivals.append(Arrival(t, running))
+            if self._on_tokens:
+                self._on_tokens(1 if running is None else running - (self._running or 0))
+        if running is not None:
+            self._running = running
         if reasoning and self._first_reasoning is None:
             self._first_reasoning = t
         if answer and self._first_answer is None:

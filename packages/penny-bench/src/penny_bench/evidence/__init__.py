@@ -6,7 +6,7 @@ from penny_bench.evidence.nvml import Gpu, GpuState, Nvml
 from penny_bench.evidence.read import earlier_part, earlier_phases
 from penny_bench.evidence.sampler import GpuSample, GpuSampler
 from penny_bench.evidence.schema import SCHEMA, schema, schema_text
-from penny_bench.evidence.server_info import server_info
+from penny_bench.evidence.server_info import server_info, server_state
 
 __all__ = [
     "SCHEMA",
@@ -25,4 +25,5 @@ __all__ = [
     "schema",
     "schema_text",
     "server_info",
+    "server_state",
 ]

@@ -215,10 +215,11 @@ async def _drive(
     done: Container[int] = (),
     observer: Observer | None = None,
 ) -> None:
+    observer = observer or Silent()
+
     async def send(job: _Job) -> None:
-        if observer:
-            observer.sent()
-        timeline = Timeline(sent=clock())
+        observer.sent(job.prompt_tokens)
+        timeline = Timeline(sent=clock(), on_tokens=observer.tokens)
 
         def ended(record: StreamRecord) -> None:
             keep(RunRequest(job.number, job.slot.t, job.prompt_tokens, job.tokens, record))

@@ -53,7 +53,9 @@ def qualify(
         kept = {"complete": " (kept from before)", "partial": " (goes on)"}
         console.rule(heading + kept.get(document["status"] if document else "", ""))
         if document is None or document["status"] == "partial":
-            document = run_once(target, workload, run.seed, floors=plan.floor, earlier=document)
+            document = run_once(
+                target, workload, run.seed, floors=plan.floor, earlier=document, show=Console(stderr=True)
+            )
             save(file, document)
         print_run(document, console)
         outcomes.append((run.title, document, judge(run, document)))

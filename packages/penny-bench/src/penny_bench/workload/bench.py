@@ -58,7 +58,7 @@ class Phase:
         counters = await bench.spans.before() if lone else None
         bench.observer.sent()
         sent = bench.clock()
-        timeline = Timeline(sent=sent, keep_reply=keep or judge is not None)
+        timeline = Timeline(sent, keep or judge is not None, bench.observer.tokens)
         try:
             record = await stream(bench.client, bench.server, body, bench.clock, timeline)
         except asyncio.CancelledError:
