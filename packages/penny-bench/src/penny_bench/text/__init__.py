@@ -3,17 +3,20 @@
 from penny_bench.text.library import LANGUAGES, language, passages, read_work, works
 from penny_bench.text.prompts import (
     Gauge,
+    Segment,
     distinct_tokens,
     head_line,
     prompt,
     random_prompt,
     repeated,
     sample_prompts,
+    segments,
 )
 
 __all__ = [
     "LANGUAGES",
     "Gauge",
+    "Segment",
     "distinct_tokens",
     "head_line",
     "language",
@@ -23,5 +26,6 @@ __all__ = [
     "read_work",
     "repeated",
     "sample_prompts",
+    "segments",
     "works",
 ]

@@ -31,6 +31,19 @@ class Gauge:
         return cls(head, rates)
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Text of one language.
+
+    Attributes:
+        text: as it comes in a prompt.
+        rate: its tokens per character.
+    """
+
+    text: str
+    rate: float
+
+
 def head_line(seed: int, number: int) -> str:
     """First line of prompt `number`. It differs between all seeds and numbers: no cache knows it."""
     return f"No. {number} of series {seed}. {INSTRUCTION}\n\n"
@@ -48,17 +61,22 @@ def prompt(tokens: int, seed: int, number: int, gauge: Gauge) -> str:
     each number begins with the next one, so that the prompts of a measurement mix all languages. Nothing comes twice
     before all works were used whole; `repeated` tells the share that does.
     """
-    parts, left = [head_line(seed, number)], tokens - gauge.head
+    pieces = segments(tokens - gauge.head, seed, number, gauge)
+    return "".join((head_line(seed, number), *(piece.text for piece in pieces)))
+
+
+def segments(tokens: float, seed: int, number: int, gauge: Gauge) -> list[Segment]:
+    """The text of a prompt without its first line, about `tokens` long, in parts of one language each."""
+    parts, left = [], tokens
     pieces = _pieces(seed, number)
     while left > 0:
         work, start, end, code = next(pieces)
         rate = gauge.rates[code]
         wanted = max(1, round(left / rate))
-        parts.append(work[start : min(end, start + wanted)])
-        if wanted > end - start:
-            parts.append("\n\n")
+        whole = wanted > end - start
+        parts.append(Segment(work[start : min(end, start + wanted)] + "\n\n" * whole, rate))
         left -= (end - start + 2) * rate
-    return "".join(parts)
+    return parts
 
 
 def distinct_tokens(gauge: Gauge) -> float:
