@@ -1,6 +1,8 @@
-"""Decode rate of groups of streams that start together, one phase for each concurrency."""
+"""Decode rate of groups of streams that start together, one phase for each concurrency and context."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,22 +13,27 @@ from penny_bench.workload.bench import Bench, Phase
 from penny_bench.workload.kinds import Kind
 from penny_bench.workload.speculation import summed
 
+WARM = 2048
+"""Longest prompt of a warm-up, tokens."""
+Length = Annotated[int, Field(ge=1)]
+Lengths = Annotated[tuple[Length, ...], Field(min_length=1)]
+
 
 class Settings(BaseModel):
     """Attributes:
-    concurrency: streams of a group, one phase for each.
+    concurrency: streams of a group; a phase for each, with every length of the prompts.
     tokens: tokens that each stream asks for.
-    prompt_tokens: length of the prompts, about.
+    prompt_tokens: length of the prompts, about; a list has phases of its own for each.
     exact: whether to go on after the end of the text, so that each stream has just `tokens` tokens.
     prompt: in place of the passages: a request in words, the same in all streams but for its first line.
-    runs, warmups: groups measured for each concurrency, and before.
+    runs, warmups: groups measured for each concurrency, and before; those have at most `WARM` tokens in.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     concurrency: tuple[int, ...] = Field(default=(1, 4), min_length=1)
     tokens: int = Field(default=256, ge=2)
-    prompt_tokens: int = Field(default=128, ge=1)
+    prompt_tokens: Length | Lengths = 128
     exact: bool = True
     prompt: str | None = None
     runs: int = Field(default=3, ge=1)
@@ -35,31 +42,33 @@ class Settings(BaseModel):
 
 async def run(bench: Bench, settings: Settings) -> None:
     """See `Kind.run`."""
-    for streams in settings.concurrency:
-        if settings.warmups:
-            total = settings.warmups * streams
-            async with bench.phase(
-                f"C{streams} warm-up",
-                f"{streams} streams, warm-up",
-                warmup=True,
-                streams=streams,
-                total=total,
-            ) as phase:
-                for _ in range(settings.warmups):
-                    await _group(bench, phase, settings, streams)
-        async with bench.phase(
-            f"C{streams}",
-            f"{streams} stream{'s' if streams > 1 else ''}",
-            streams=streams,
-            total=settings.runs * streams,
-        ) as phase:
-            groups = [await _group(bench, phase, settings, streams) for _ in range(settings.runs)]
-        _metrics(phase, groups)
+    lengths = (settings.prompt_tokens,) if isinstance(settings.prompt_tokens, int) else settings.prompt_tokens
+    several = len(lengths) > 1
+    for length in lengths:
+        for streams in settings.concurrency:
+            name = f"C{streams} {length}" if several else f"C{streams}"
+            label = f"{streams} stream{'s' if streams > 1 else ''}"
+            label += f" of {length:,} tokens" if several else ""
+            if settings.warmups:
+                async with bench.phase(
+                    f"{name} warm-up",
+                    f"{label}, warm-up",
+                    warmup=True,
+                    streams=streams,
+                    total=settings.warmups * streams,
+                ) as phase:
+                    for _ in range(settings.warmups):
+                        await _group(bench, phase, settings, streams, min(length, WARM))
+            async with bench.phase(name, label, streams=streams, total=settings.runs * streams) as phase:
+                groups = [await _group(bench, phase, settings, streams, length) for _ in range(settings.runs)]
+            _metrics(phase, groups)
 
 
-async def _group(bench: Bench, phase: Phase, settings: Settings, streams: int) -> list[StreamRecord]:
+async def _group(
+    bench: Bench, phase: Phase, settings: Settings, streams: int, length: int
+) -> list[StreamRecord]:
     if settings.prompt is None:
-        texts = [bench.prompt(settings.prompt_tokens) for _ in range(streams)]
+        texts = [bench.prompt(length) for _ in range(streams)]
     else:
         texts = [bench.first_line() + settings.prompt for _ in range(streams)]
     bodies = [bench.chat(text, settings.tokens, exact=settings.exact) for text in texts]
