@@ -20,8 +20,10 @@ import pytest
 
 from penny_server.errors import ExitCode, PennyError
 from penny_server.serving.diagnose import explain
+from penny_server.serving.live import gauges, live_state
 from penny_server.serving.phases import Event, EventTail, Progress, describe
 from penny_server.serving.port import check_port
+from penny_server.serving.runs import choose_run, list_runs, prune
 
 FAKES = Path(__file__).parent / "fakes"
 PATIENCE_S = 30.0
@@ -356,3 +358,102 @@ def test_details_for_people() -> None:
     assert describe({"bytes": 28_000_000_000}) == "28.00 GB"
     assert describe({"tokens": 16384, "requests": 8}) == "16,384 tokens, 8 requests"
     assert describe({"draft": False}) == ""
+
+
+def penny(run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FAKES / "drive.py"), *arguments, "--log-dir", str(run.folder / "runs")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def test_status_and_stop(start: Callable[..., Run]) -> None:
+    run = start("ready")
+    run.wait_for(lambda: "Ready in" in run.out)
+    (listed,) = json.loads(penny(run, "status", "--json").stdout)
+    assert (listed["profile"], listed["state"], listed["pid"]) == ("tiny-27b", "ready", run.process.pid)
+    assert listed["live"]["healthy"]
+    assert listed["started"] < listed["ready"] <= time.time()
+    shown = penny(run, "status").stdout
+    assert "ready" in shown
+    assert f"http://127.0.0.1:{run.port}" in shown
+    wrong = penny(run, "stop", "other")
+    assert wrong.returncode == ExitCode.ENVIRONMENT
+    assert "No running server is called 'other'." in wrong.stderr
+    assert f"tiny-27b on http://127.0.0.1:{run.port}" in wrong.stderr
+    stopped = penny(run, "stop", str(run.port))
+    assert stopped.returncode == 0
+    assert "nothing is left running" in stopped.stdout
+    assert run.end() == 0
+    assert run.living() == []
+    none = penny(run, "status")
+    assert none.returncode == ExitCode.ENVIRONMENT
+    assert "No server runs" in none.stdout
+    (ended,) = json.loads(penny(run, "status", "--all", "--json").stdout)
+    assert ended["state"] == "stopped"
+    assert ended["live"] is None
+
+
+def test_a_killed_command_is_listed_as_lost(start: Callable[..., Run]) -> None:
+    run = start("ready")
+    run.wait_for(lambda: "Ready in" in run.out)
+    run.process.kill()
+    run.process.wait()
+    assert json.loads(penny(run, "status", "--json").stdout) == []
+    (lost,) = json.loads(penny(run, "status", "--all", "--json").stdout)
+    assert lost["state"] == "lost"
+
+
+def test_a_failed_start_is_listed_as_failed(start: Callable[..., Run]) -> None:
+    run = start("crash")
+    run.end()
+    (failed,) = json.loads(penny(run, "status", "--all", "--json").stdout)
+    assert failed["state"] == "failed"
+    assert failed["ready"] is None
+
+
+def run_folder(base: Path, name: str, **changes: object) -> Path:
+    """A run folder as an ended server leaves it."""
+    folder = base / name
+    folder.mkdir(parents=True)
+    state = {"folder": str(folder), "profile": "tiny-27b", "device": "cpu", "url": "http://127.0.0.1:1"}
+    state |= {"model": "m", "state": "stopped", "pid": os.getpid(), "born": psutil.Process().create_time()}
+    state |= {"started": 1.0, "ready": 2.0, "ended": 3.0, "notes": [], **changes}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def test_old_run_folders_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    made = [run_folder(tmp_path, f"run-{i}", started=float(i)) for i in range(4)]
+    living = run_folder(tmp_path, "living", state="ready", started=0.0)
+    strange = tmp_path / "notes"
+    strange.mkdir()
+    (strange / "state.json").write_text("{}")
+    assert prune(tmp_path, keep=2) == made[:2]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["living", "notes", "run-2", "run-3"]
+    assert [run.folder for run in list_runs(tmp_path)] == [living, *made[2:]]
+
+
+def test_a_run_is_named_by_profile_port_or_folder(tmp_path: Path) -> None:
+    run_folder(tmp_path, "a", state="ready", url="http://127.0.0.1:8001")
+    run_folder(tmp_path, "b", state="ready", url="http://127.0.0.1:8002")
+    run_folder(tmp_path, "c", url="http://127.0.0.1:8003")
+    run_folder(tmp_path, "reused-pid", state="ready", url="http://127.0.0.1:8004", born=1.0)
+    runs = list_runs(tmp_path)
+    assert choose_run(runs, "8002").folder.name == "b"
+    assert choose_run(runs, "a").url == "http://127.0.0.1:8001"
+    with pytest.raises(PennyError, match="2 servers run"):
+        choose_run(runs, "tiny-27b")
+    with pytest.raises(PennyError, match="2 servers run"):
+        choose_run(runs, None)
+    for ended in ("8003", "8004"):
+        with pytest.raises(PennyError, match=f"No running server is called '{ended}'"):
+            choose_run(runs, ended)
+
+
+def test_gauges_of_several_processes() -> None:
+    page = (
+        "# HELP sglang:num_running_reqs x\n# TYPE sglang:num_running_reqs gauge\n"
+        'sglang:num_running_reqs{tp_rank="0"} 3.0\nsglang:num_running_reqs{tp_rank="1"} 2.0\n'
+        "sglang:token_usage 0.25\nother 9\n"
+    )
+    assert gauges(page) == {"sglang:num_running_reqs": 3.0, "sglang:token_usage": 0.25}
+    assert not live_state(f"http://127.0.0.1:{free_port()}").healthy

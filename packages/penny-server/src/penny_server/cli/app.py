@@ -11,6 +11,7 @@ from penny_server.cli.chat import chat
 from penny_server.cli.profiles import profiles
 from penny_server.cli.seams import seams
 from penny_server.cli.serve import serve
+from penny_server.cli.status import status, stop
 from penny_server.cli.version import version
 from penny_server.errors import ExitCode
 
@@ -33,5 +34,5 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Serve Qwen3.8 on stock SGLang, and talk to it.",
 )
-for command in (serve, chat, profiles, seams, version):
+for command in (serve, status, stop, chat, profiles, seams, version):
     app.command()(command)

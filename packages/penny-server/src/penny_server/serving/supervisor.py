@@ -20,6 +20,7 @@ from penny_server.serving.diagnose import explain, log_tail
 from penny_server.serving.display import Display
 from penny_server.serving.phases import EventTail, Progress
 from penny_server.serving.rundir import RunDir, run_env
+from penny_server.serving.runs import RunRecord, prune
 
 POLL_S = 0.1
 HEALTH_TIMEOUT_S = 2.0
@@ -79,7 +80,10 @@ def serve(
     server ends by itself.
     """
     interrupts = Interrupts()
+    record = RunRecord(run_dir, launch.profile, launch.device, launch.url, launch.model_name)
+    prune(run_dir.path.parent)
     progress = Progress(started)
+    well = False
     progress.phases[0].note = identity
     processes.adopt_orphans()
     with interrupts.caught():
@@ -88,8 +92,11 @@ def serve(
         child = processes.start(launch.argv(sys.executable), run_dir.log, env)
         try:
             if not _start(child, launch, run_dir, display, interrupts, progress):
+                record.stopping()
                 _stop(child, display, interrupts, grace_s)
+                well = True
                 return ExitCode.INTERRUPTED
+            record.ready()
             display.ready(launch, time.time() - started)
             while child.poll() is None and not interrupts.count:
                 time.sleep(POLL_S)
@@ -99,13 +106,16 @@ def serve(
                 )
                 display.failed(error, log_tail(run_dir.log), run_dir)
                 raise error
+            record.stopping()
             _stop(child, display, interrupts, grace_s)
+            well = True
             return ExitCode.OK
         finally:
             try:
                 processes.stop(child, 0, lambda: True)
             finally:
                 display.close()
+                record.ended(well)
 
 
 def _start(
