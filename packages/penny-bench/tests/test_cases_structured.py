@@ -225,6 +225,19 @@ def test_a_refusal_is_no_invalid_reply() -> None:
     assert [note for note in result.notes if "json_schema" in note]
 
 
+def test_a_reply_that_was_cut_off_is_no_invalid_one() -> None:
+    def answer(body: dict[str, Any]) -> Script:
+        whole = json.dumps(RIGHT[asked(body)])
+        if asked(body) in ("long", "deep"):
+            return reply_script(Reply(whole[: len(whole) // 2]), finish="length")
+        return reply_script(Reply(whole))
+
+    result, _ = measure(answer, runs=1, streams=0)
+    found = numbers(result)
+    assert (found["new", "valid"], found["new", "cut"], found["new", "refused"]) == (1, 2, 0)
+    assert all("It was cut off" in check.detail for check in result.checks if not check.passed)
+
+
 def test_settings() -> None:
     _, bodies = measure(lambda body: reply_script(Reply("{}")), cases=["enum"], runs=2, tokens=9)
     assert len(bodies) == 2 * 5

@@ -19,6 +19,7 @@ from penny_bench.cases.tools import (
     Expect,
     Invocation,
     ToolCase,
+    assistant_message,
     outcomes,
     protocol_checks,
 )
@@ -364,6 +365,12 @@ def test_right_turns_stay_in_the_history_as_the_model_made_them() -> None:
     assert [call["id"] for call in own["tool_calls"]] == ["id-1", "id-2"]
     assert first == {"role": "tool", "tool_call_id": "id-1", "content": '{"agent": 1, "findings": 4}'}
     assert second == {"role": "tool", "tool_call_id": "id-2", "content": '{"agent": 2, "findings": 9}'}
+
+
+def test_arguments_that_are_no_json_do_not_come_back() -> None:
+    calls = (ToolCall("a", "", "1"), ToolCall("b", '{"x": 1', "2"), ToolCall("c", '{"x":  1}', "3"))
+    sent = assistant_message(Reply("", "", calls))["tool_calls"]
+    assert [call["function"]["arguments"] for call in sent] == ["{}", "{}", '{"x":  1}']
 
 
 def test_results_follow_the_calls_if_the_model_turns_them_round() -> None:

@@ -4,7 +4,7 @@ from penny_bench.cases.tools import basics, larger, trouble
 from penny_bench.cases.tools.history import assistant_message, continued, tool_message, user_message
 from penny_bench.cases.tools.judge import EXACT, LITERAL, OUTCOMES, SEMANTIC, arguments_of, outcomes
 from penny_bench.cases.tools.model import Expect, Invocation, ToolCase, choice, number, text, tool
-from penny_bench.cases.tools.protocol import PROTOCOL, protocol_checks
+from penny_bench.cases.tools.protocol import PROTOCOL, SCHEMA, protocol_checks
 from penny_bench.cases.tools.quoted import QUOTED
 
 CALLS = (*basics.CASES, *trouble.CASES, *larger.CASES)
@@ -17,6 +17,7 @@ __all__ = [
     "OUTCOMES",
     "PROTOCOL",
     "QUOTED",
+    "SCHEMA",
     "SEMANTIC",
     "Expect",
     "Invocation",

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penny_bench.cases.tools.judge import matched, read_calls
+from penny_bench.cases.tools.judge import arguments_of, matched, read_calls
 from penny_bench.cases.tools.model import Invocation, Message, Schema
 from penny_bench.client import Reply
 
@@ -20,13 +20,21 @@ def user_message(words: str) -> Message:
 
 
 def assistant_message(reply: Reply) -> Message:
-    """A reply as a message of the history, with its reasoning if it had any, as its server takes that."""
+    """A reply as a message of the history, with its reasoning if it had any, as its server takes that.
+
+    Arguments that are no JSON object become `{}`, since servers refuse a history with such; the checks of the
+    reply have noted them.
+    """
     message: dict[str, Any] = {"role": "assistant", "content": reply.content}
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _sound(call.arguments)},
+            }
             for call in reply.tool_calls
         ]
     return message
@@ -81,3 +89,7 @@ def continued(
     ]
     turn: Message = {"role": "assistant", "content": "", "tool_calls": calls}
     return [*messages, turn, *(tool_message(i, c.result) for i, c in zip(ids, wanted.calls, strict=True))]
+
+
+def _sound(arguments: str) -> str:
+    return arguments if arguments and arguments_of(arguments) is not None else "{}"

@@ -1,4 +1,4 @@
-"""What every reply of a server must keep to, whatever the model meant to say."""
+"""What replies must keep to, whatever they are about."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ JSON, SCHEMA, IDS, FINISH, CLEAN = (
     "finish_reason fits",
     "no markup in the content",
 )
-PROTOCOL = (JSON, SCHEMA, IDS, FINISH, CLEAN)
-"""Names of the checks; the first three are made only of a reply that calls."""
+PROTOCOL = (JSON, IDS, FINISH, CLEAN)
+"""Names of the checks that hold of any server that keeps to the protocol, however weak its model is."""
 
 
 def protocol_checks(
@@ -40,6 +40,10 @@ def protocol_checks(
         tools: that were offered.
         earlier: ids of calls of the same conversation.
         quotes: whether the words of the reply may hold markup, as a quotation.
+
+    Returns:
+        What is of `PROTOCOL`, and whether calls fit the schemas, which is up to the model. Checks of calls are
+        made only of replies that call.
     """
     reply = record.reply or Reply()
     found = []
@@ -53,7 +57,7 @@ def protocol_checks(
 
 
 def _json(reply: Reply) -> str:
-    wrong = [call for call in reply.tool_calls if arguments_of(call.arguments) is None]
+    wrong = [call for call in reply.tool_calls if not call.arguments or arguments_of(call.arguments) is None]
     return f"{wrong[0].name} has the arguments {short(wrong[0].arguments)!r}." if wrong else ""
 
 

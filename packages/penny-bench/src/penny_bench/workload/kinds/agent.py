@@ -20,7 +20,7 @@ from penny_bench.client import StreamRecord
 from penny_bench.load import Check, RunRequest
 from penny_bench.workload.bench import Bench, Phase
 from penny_bench.workload.kinds import Kind
-from penny_bench.workload.kinds.tools import fields, kept_protocol
+from penny_bench.workload.kinds.tools import add_protocol, fields
 
 STATE, ONCE, ANSWER, PATH = (
     "the world is as the task wants it",
@@ -69,10 +69,7 @@ async def run(bench: Bench, settings: Settings) -> None:
     bench.add_metric(
         None, "points", "points of the tasks", [points], f"of {sum(c.of for c in held):g}", "higher"
     )
-    clean = float(sum(kept_protocol(request) for request in requests))
-    bench.add_metric(
-        None, "protocol", "replies within the protocol", [clean], f"of {len(requests)}", "higher"
-    )
+    add_protocol(bench, requests)
 
 
 async def _act(bench: Bench, phase: Phase, settings: Settings, world: World) -> int:

@@ -141,9 +141,13 @@ def _metrics(phase: Phase, name: str) -> None:
         refused = sum(check.name == TAKEN for request in requests for check in request.checks)
         wanted = SYNTAX if name == "object" else VALID
         valid = sum(check.name == wanted and bool(check.passed) for r in requests for check in r.checks)
-        answered = len(requests) - refused
-        phase.metric("valid", "valid replies", [valid / answered] if answered else [], "share", "higher")
+        cut = sum(request.record.finish_reason == "length" for request in requests)
+        ended = len(requests) - refused - cut
+        phase.metric(
+            "valid", "valid among ended replies", [valid / ended] if ended else [], "share", "higher"
+        )
         phase.metric("refused", "refused requests", [float(refused)], f"of {len(requests)}", "lower")
+        phase.metric("cut", "replies cut off", [float(cut)], f"of {len(requests)}", "lower")
     phase.metric("ttft", "TTFT", [request.record.ttft for request in requests], "s", "lower")
     rates = [decode_rate(request.record) for request in requests]
     phase.metric("stream", "decode, each", rates, "tok/s", "higher")

@@ -14,9 +14,9 @@ from penny_bench.cases.tools import (
     CALLS,
     EXACT,
     LITERAL,
-    OUTCOMES,
     PROTOCOL,
     QUOTED,
+    SCHEMA,
     SEMANTIC,
     ToolCase,
     continued,
@@ -104,10 +104,7 @@ def add_outcomes(bench: Bench, requests: Sequence[RunRequest]) -> None:
         ("semantic", "semantic outcomes", SEMANTIC),
     ):
         bench.add_metric(None, key, label, [float(passed[name])], f"of {total}", "higher")
-    clean = [request for request in requests if kept_protocol(request)]
-    bench.add_metric(
-        None, "protocol", "replies within the protocol", [float(len(clean))], f"of {total}", "higher"
-    )
+    add_protocol(bench, requests)
     spent = [request.record.output_tokens for request in requests if request.record.failure is None]
     bench.add_metric(
         None, "tokens", "completion tokens", [float(sum(n or 0 for n in spent))], "tokens", "lower"
@@ -115,6 +112,17 @@ def add_outcomes(bench: Bench, requests: Sequence[RunRequest]) -> None:
     cut = sum(request.record.finish_reason == "length" for request in requests)
     if cut:
         bench.note(f"{cut} of {total} replies were cut off at the most tokens that were asked for.")
+
+
+def add_protocol(bench: Bench, requests: Sequence[RunRequest]) -> None:
+    """The metrics of what holds of any case: replies within the protocol, and calls that fit their schemas."""
+    clean = float(sum(kept_protocol(request) for request in requests))
+    bench.add_metric(
+        None, "protocol", "replies within the protocol", [clean], f"of {len(requests)}", "higher"
+    )
+    fits = [bool(check.passed) for request in requests for check in request.checks if check.name == SCHEMA]
+    label = "replies whose calls fit the schemas"
+    bench.add_metric(None, "schema", label, [float(sum(fits))] if fits else [], f"of {len(fits)}", "higher")
 
 
 def kept_protocol(request: RunRequest) -> bool:
@@ -162,7 +170,5 @@ def _filled(case: ToolCase, passage: Callable[[], str]) -> list[Any]:
         filled.append({**message, "content": content})
     return filled
 
-
-__all__ = ["KIND", "OUTCOMES", "Settings", "add_outcomes", "fields", "kept_protocol", "run"]
 
 KIND = Kind("tools", Settings, run)
