@@ -95,6 +95,7 @@ def test_requests_and_duration_end_a_schedule() -> None:
     ("text", "load"),
     [
         ("closed:concurrency=8", Closed(8)),
+        ("closed:concurrency=8,ramp_up=2.5", Closed(8, 2.5)),
         ("constant:rate=0.5", Constant(0.5)),
         ("poisson:rate=4", Poisson(4.0)),
         ("gamma:rate=4", Gamma(4.0, 1.0)),
@@ -121,6 +122,7 @@ def test_loads_as_written(text: str, load: object) -> None:
         ("gamma:rate=1,cv=2,burstiness=1", "has both cv and burstiness"),
         ("gamma:rate=1,burstiness=0", "burstiness is 0"),
         ("closed:concurrency=0", "concurrency is 0; give at least 1"),
+        ("closed:concurrency=2,ramp_up=-1", "ramp_up is -1; give seconds of at least 0"),
         ("closed:concurrency=1.5", "concurrency is 1.5; give a whole number"),
         ("ramp:from=1,to=0,over=3", "end is 0; give a number above 0"),
         ("trace:speed=2", "needs file"),
@@ -227,6 +229,14 @@ def test_closed_users_wait_for_their_answers() -> None:
     assert starts(Closed(2), service) == pytest.approx([0, 0, 1, 2, 3, 3], abs=1e-6)
     assert starts(Closed(2), service, duration=2.5) == pytest.approx([0, 0, 1, 2], abs=1e-6)
     assert starts(Closed(9), [1.0, 1.0]) == [0.0, 0.0]
+
+
+def test_closed_users_may_begin_one_after_the_other() -> None:
+    assert starts(Closed(4, ramp_up=2.0), [9.0] * 4) == pytest.approx([0.0, 0.5, 1.0, 1.5], abs=1e-6)
+    # The first user is free again at 0.2 and 0.4, before the second begins.
+    assert starts(Closed(2, ramp_up=1.0), [0.2, 0.3, 9.0, 9.0]) == pytest.approx(
+        [0.0, 0.2, 0.5, 0.5], abs=1e-6
+    )
 
 
 # ---- latencies and summaries

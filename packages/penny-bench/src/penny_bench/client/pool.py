@@ -66,22 +66,6 @@ class Pool:
             else:
                 self._free.setdefault(origin, []).append(connection)
 
-    async def prepare(self, server: Server, count: int) -> None:
-        """Have `count` connections free, so that requests that come together need not wait for them.
-
-        What fails here fails again, and is told, when a request needs it.
-        """
-        origin, _ = _target(server)
-        free: list[Connection] = []
-        while len(free) < count and (connection := self._fresh(origin)):
-            free.append(connection)
-        made = await asyncio.gather(
-            *(self._connect(origin) for _ in range(count - len(free))), return_exceptions=True
-        )
-        self._free.setdefault(origin, []).extend(
-            [*free, *(connection for connection in made if isinstance(connection, Connection))]
-        )
-
     def close(self) -> None:
         """Drop all connections."""
         for connection in self._open:

@@ -38,13 +38,17 @@ class Closed:
 
     Attributes:
         concurrency: how many.
+        ramp_up: they begin one after the other, evenly over so many seconds; at 0 all at once.
     """
 
     concurrency: int = 1
+    ramp_up: float = 0.0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise BenchError(f"concurrency is {self.concurrency}; give at least 1.")
+        if not 0 <= self.ramp_up < float("inf"):
+            raise BenchError(f"ramp_up is {self.ramp_up:g}; give seconds of at least 0.")
 
 
 def positive(**values: float) -> None:

@@ -60,19 +60,21 @@ async def drive_closed(
 ) -> None:
     """Keep `load.concurrency` requests open until `requests` were sent or `duration` seconds have passed.
 
-    Those open at that moment are followed to their end. A slot's time is when its user became free. `done` is as
-    for `drive_open`.
+    Users begin as `load.ramp_up` says. Requests open at the end are followed to theirs. A slot's time is when its
+    user became free. `done` is as for `drive_open`.
     """
     every = count() if requests is None else iter(range(requests))
     numbers = (number for number in every if number not in done)
 
-    async def user() -> None:
+    async def user(begins: float) -> None:
+        await asyncio.sleep(max(0.0, begins - clock()))
         for number in numbers:  # shared by all users
             now = clock()
             if duration is not None and now >= duration:
                 return
             await send(prepare(number, Slot(now)))
 
+    users, start = load.concurrency if requests is None else min(load.concurrency, requests), clock()
     async with asyncio.TaskGroup() as group:
-        for _ in range(load.concurrency if requests is None else min(load.concurrency, requests)):
-            group.create_task(user())
+        for number in range(users):
+            group.create_task(user(start + load.ramp_up * number / users))

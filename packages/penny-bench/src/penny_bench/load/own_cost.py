@@ -20,7 +20,9 @@ class OwnCost:
     Attributes:
         cpu_seconds: processor time of this process, all threads, s.
         cores: that divided by the wall time.
-        loop_lag: how much too late the event loop woke a task, s: what any time stamp may be off.
+        loop_lag: how much too late the event loop woke a task, s. An arrival may be off by that where it has no
+            stamp of the kernel (TLS, a proxy); where it has one, two events closer together than the lag may count
+            as one.
         lateness: sent minus scheduled, s; None for a closed loop, which has no schedule.
     """
 

@@ -13,7 +13,7 @@ from penny_bench.load.trace import Trace
 Load = Closed | Constant | Poisson | Gamma | Ramp | Trace
 
 FORMS = (
-    "closed:concurrency=8, constant:rate=4, poisson:rate=4, gamma:rate=4,cv=2 (or burstiness=0.25), "
+    "closed:concurrency=8,ramp_up=0, constant:rate=4, poisson:rate=4, gamma:rate=4,cv=2 (or burstiness=0.25), "
     "ramp:from=1,to=10,over=60, trace:file=requests.jsonl,speed=1"
 )
 """All that `parse_load` takes, for help texts and messages."""
@@ -70,10 +70,11 @@ def number(values: dict[str, str], name: str, what: str, default: float | None =
 
 
 def _closed(values: dict[str, str], text: str) -> Load:
-    concurrency = number(values, "concurrency", f"The load {text!r}")
+    what = f"The load {text!r}"
+    concurrency = number(values, "concurrency", what)
     if concurrency != int(concurrency):
         raise BenchError(f"concurrency is {concurrency:g}; give a whole number.")
-    return Closed(int(concurrency))
+    return Closed(int(concurrency), number(values, "ramp_up", what, 0.0))
 
 
 def _constant(values: dict[str, str], text: str) -> Load:

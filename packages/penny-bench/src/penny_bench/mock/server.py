@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import Any
 
 from penny_bench.client.stamps import Stamps
@@ -30,6 +31,7 @@ class MockServer:
         url: its address, once started.
         bodies: JSON bodies of the chat requests, in the order in which they came.
         served: what was done for each of them, and when.
+        keep: whether these two are kept; without, a mock may run for days.
         pages: further answers, by path.
         agenda, loop, stamps: for its connections.
     """
@@ -38,7 +40,12 @@ class MockServer:
     loop: asyncio.AbstractEventLoop
 
     def __init__(
-        self, answer: Answer, pages: Mapping[str, Any] | None = None, host: str = "127.0.0.1", port: int = 0
+        self,
+        answer: Answer,
+        pages: Mapping[str, Any] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        keep: bool = True,
     ) -> None:
         """`answer(number, body)` gives the script for chat request `number`, counted from 0.
 
@@ -48,7 +55,9 @@ class MockServer:
         self.bodies: list[dict[str, Any]] = []
         self.served: list[Served] = []
         self.pages = {"/v1/models": {"data": [{"id": "mock"}]}, **(pages or {})}
+        self.keep = keep
         self.stamps = Stamps()
+        self._numbers = count()
         self._answer = answer
         self._address = (host, port)
         self._seats: set[Seat] = set()
@@ -60,9 +69,11 @@ class MockServer:
 
     def take(self, received: float, body: dict[str, Any]) -> tuple[Served, Script]:
         """Number and answer a chat request."""
-        self.bodies.append(body)
-        self.served.append(Served(len(self.served), received))
-        return self.served[-1], self._answer(len(self.bodies) - 1, body)
+        served = Served(next(self._numbers), received)
+        if self.keep:
+            self.bodies.append(body)
+            self.served.append(served)
+        return served, self._answer(served.number, body)
 
     @asynccontextmanager
     async def start(self) -> AsyncIterator[MockServer]:
