@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from penny_bench.client import StreamRecord
-from penny_bench.workload.bench import Bench
+from penny_bench.workload.bench import Bench, Phase
 from penny_bench.workload.kinds import Kind
 
 
@@ -38,18 +38,30 @@ async def run(bench: Bench, settings: Settings) -> None:
             for _ in range(settings.runs):
                 text = bench.prompt(length)
                 await phase.send(bench.chat(text, settings.tokens, exact=True), lone=True)
-        records = [request.record for request in phase.requests if request.record.failure is None]
-        rates = [prefill_rate(record) for record in records]
-        phase.metric("prefill", "prefill, server's span", rates, "tok/s", "higher")
-        phase.metric("ttft", "TTFT", [record.ttft for record in records], "s", "lower")
-        spans = [record.spans.prefill if record.spans else None for record in records]
-        phase.metric("prefill_span", "initial prefill, server", spans, "s", "lower")
-        counts = [record.prompt_tokens for record in records]
-        phase.metric("input", "input", [None if n is None else float(n) for n in counts], "tokens", None)
-        if records and not any(rates):
+        _metrics(bench, phase)
+
+
+def _metrics(bench: Bench, phase: Phase) -> None:
+    records = [request.record for request in phase.requests if request.record.failure is None]
+    rates = [prefill_rate(record) for record in records]
+    phase.metric("prefill", "prefill, server's span", rates, "tok/s", "higher")
+    phase.metric("ttft", "TTFT", [record.ttft for record in records], "s", "lower")
+    spans = [record.spans for record in records if record.spans]
+    phase.metric("prefill_span", "initial prefill, server", [span.prefill for span in spans], "s", "lower")
+    phase.metric("queue_span", "queue, server", [span.queue for span in spans], "s", "lower")
+    counts = [record.prompt_tokens for record in records]
+    phase.metric("input", "input", [None if n is None else float(n) for n in counts], "tokens", None)
+    if len([rate for rate in rates if rate]) < len(records):
+        bench.note(
+            "Not every request has the server's prefill time, so it has no prefill rate; TTFT is another thing. "
+            f"{bench.spans.reason}".strip()
+        )
+    for record in records:
+        inside = (record.spans.queue or 0.0) + (record.spans.prefill or 0.0) if record.spans else 0.0
+        if record.ttft is not None and inside > record.ttft:
             bench.note(
-                "The server does not tell its prefill time, so there is no prefill rate; TTFT is another thing. "
-                "SGLang tells it with --enable-metrics, llama.cpp always."
+                f"The server's queue and prefill ({inside:.4f} s) are longer than the client's TTFT "
+                f"({record.ttft:.4f} s), which holds them; one of the two is wrong."
             )
 
 
