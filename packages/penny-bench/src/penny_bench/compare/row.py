@@ -12,12 +12,12 @@ from penny_bench.compare.value import Metric, Place
 from penny_bench.compare.verdict import Verdict, verdict
 from penny_bench.errors import BenchError
 from penny_bench.stats import (
-    LARGEST,
     Permutation,
     Ratio,
     minimum_effect,
     paired_ratio,
     sign_flip_test,
+    spread_cv,
     two_sample_ratio,
     two_sample_test,
 )
@@ -110,8 +110,8 @@ def judge(row: ComparisonRow, p: float | None, rows: int, settings: Settings) ->
     word = verdict(row.ratio, p, row.metric.better == "higher", settings.margin, settings.alpha)
     least = None
     if row.ratio.spread:
-        cv = math.sqrt(math.expm1(min(row.ratio.spread**2, LARGEST)))
-        least = minimum_effect(min(len(row.a), len(row.b)), cv, settings.alpha / rows, paired=settings.paired)
+        n, cv = min(len(row.a), len(row.b)), spread_cv(row.ratio.spread)
+        least = minimum_effect(n, cv, settings.alpha / rows, paired=settings.paired)
     return replace(
         row, p=p, detectable=least if least is not None and math.isfinite(least) else None, verdict=word
     )

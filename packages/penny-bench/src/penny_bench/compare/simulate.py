@@ -15,7 +15,7 @@ from penny_bench.compare.document import Document
 from penny_bench.compare.restart import Restart
 from penny_bench.compare.settings import Settings
 from penny_bench.compare.value import Metric, Value
-from penny_bench.stats import abba, log_spread, minimum_effect
+from penny_bench.stats import abba, log_spread, minimum_effect, spread_cv
 
 Logs = NDArray[np.float64]
 
@@ -51,8 +51,8 @@ class World:
         It is stated for the spread that is expected within a side, or of the differences within pairs: chance and
         what the machine's drift adds to it.
         """
-        cv = math.sqrt(math.expm1(self.spread**2))
-        return minimum_effect(self.restarts, cv, Settings().alpha / self.rows, paired=self.paired)
+        alpha = Settings().alpha / self.rows
+        return minimum_effect(self.restarts, spread_cv(self.spread), alpha, paired=self.paired)
 
     @property
     def spread(self) -> float:

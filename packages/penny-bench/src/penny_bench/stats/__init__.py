@@ -3,7 +3,7 @@
 from penny_bench.stats.holm import holm
 from penny_bench.stats.order import abba
 from penny_bench.stats.permutation import Permutation, sign_flip_test, two_sample_test
-from penny_bench.stats.power import log_spread, minimum_effect, power, restarts_needed
+from penny_bench.stats.power import log_spread, minimum_effect, power, restarts_needed, spread_cv
 from penny_bench.stats.ratio import LARGEST, Ratio, paired_ratio, two_sample_ratio
 from penny_bench.stats.summary import Summary, summarise
 
@@ -20,6 +20,7 @@ __all__ = [
     "power",
     "restarts_needed",
     "sign_flip_test",
+    "spread_cv",
     "summarise",
     "two_sample_ratio",
     "two_sample_test",

@@ -27,6 +27,11 @@ def log_spread(cv: float) -> float:
     return math.sqrt(math.log1p(cv**2))
 
 
+def spread_cv(spread: float) -> float:
+    """Coefficient of variation of a log-normal value whose log has the standard deviation `spread`."""
+    return math.sqrt(math.expm1(min(spread**2, LARGEST)))
+
+
 def power(restarts: int, cv: float, effect: float, alpha: float = 0.05, paired: bool = False) -> float:
     """Probability that a two-sided test at `alpha` finds a true ratio of `1 + effect`, or of its inverse.
 
