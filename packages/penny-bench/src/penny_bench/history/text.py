@@ -43,21 +43,12 @@ def print_history(series: Iterable[Series], left_out: Sequence[tuple[str, str]],
     """Print a table for each series, under the heading of its setting."""
     for setting, group in groupby(series, key=lambda each: each.setting):
         console.print(escape(setting.title), style="bold", soft_wrap=True)
-        for each in group:
-            table = Table(
-                title=escape(heading(each)),
-                title_justify="left",
-                box=SIMPLE_HEAD,
-                show_edge=False,
-                pad_edge=False,
-            )
-            for i, head in enumerate(HEADS):
-                table.add_column(head, justify="left" if i in WORDS else "right")
-            for point in each.points:
-                table.add_row(
-                    *map(escape, cells(point)), style="dim" if point.entry.doubts else colour(each, point)
-                )
-            console.print(table)
+        every = list(group)
+        if all(len(each.points) == 1 for each in every):
+            console.print(_table("One result only", ("metric", *HEADS[1:]), every))
+            continue
+        for each in every:
+            console.print(_table(heading(each), HEADS, [each]))
     if left_out:
         console.print(
             f"Left out: {count(len(left_out), 'file')}; the first is {left_out[0][0]}. {left_out[0][1]}",
@@ -65,6 +56,20 @@ def print_history(series: Iterable[Series], left_out: Sequence[tuple[str, str]],
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _table(title: str, heads: Sequence[str], series: Sequence[Series]) -> Table:
+    """A row for each value; under a head other than the usual one, the names of the series for the dates."""
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i in WORDS else "right")
+    for each in series:
+        for point in each.points:
+            row = cells(point)
+            first = row[0] if heads[0] == HEADS[0] else each.title
+            style = "dim" if point.entry.doubts else colour(each, point)
+            table.add_row(*map(escape, (first, *row[1:])), style=style)
+    return table
 
 
 def heading(series: Series) -> str:

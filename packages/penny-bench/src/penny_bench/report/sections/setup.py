@@ -57,6 +57,6 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
                 yield prefix + name, f"p50 {time(entry['p50'])}, p99 {time(entry['p99'])}"
             else:
                 yield from _flat(entry, f"{prefix}{name}.")
-        elif entry is not None:
+        elif entry not in (None, "", []):
             text = number(entry) if isinstance(entry, float) else str(entry)
             yield prefix + name, text if len(text) <= LONG else f"{text[:LONG]} ..."
