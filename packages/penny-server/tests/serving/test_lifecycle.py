@@ -134,7 +134,7 @@ def test_ctrl_c_during_start_up_leaves_nothing(serve, tmp_path: Path, phase: str
 def test_ctrl_c_waits_for_a_stream_and_a_second_one_cuts_it(tmp_path: Path) -> None:
     running = start(tmp_path, "--device", "cpu")
     body = {"model": "tiny-27b", "prompt": "def f(", "max_tokens": 3000, "stream": True, "ignore_eos": True}
-    events = 0
+    events, refused = 0, httpx.Response(200)
     with (
         suppress(httpx.TransportError),  # the connection ends in the middle of the answer
         httpx.stream("POST", f"{running.url}/v1/completions", json=body, timeout=60) as response,
@@ -144,9 +144,17 @@ def test_ctrl_c_waits_for_a_stream_and_a_second_one_cuts_it(tmp_path: Path) -> N
                 events += 1
                 if events == 10:
                     running.process.send_signal(signal.SIGINT)
-                if events == 60:  # the running answer went on after the first one
+                if events > 10 and events % 10 == 0 and refused.status_code == 200:
+                    refused = running.post("/v1/completions", {**body, "max_tokens": 1, "stream": False})
+                if (
+                    events > 60 and refused.status_code != 200
+                ):  # the running answer went on after the first one
                     assert stop(running) == 0
+                    break
     assert 60 <= events < 3000
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "30"
+    assert refused.json()["message"].startswith("The server is stopping:")
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{running.url}/health")
 

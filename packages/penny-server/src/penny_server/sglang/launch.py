@@ -13,18 +13,42 @@ from typing import Any, NoReturn
 from penny_server.events import emit
 from penny_server.sglang.plugin import EXIT_ENVIRONMENT, requested_features, require_loaded
 from penny_server.sglang.seam import SeamError
+from penny_server.sglang.warmup import WarmUpError, warm_grammar
 
 EXIT_USAGE = 2
+EXIT_SERVER = 5
 
 
 def _warm_up(server_args: Any) -> bool:
-    """SGLang's own warm-up request between two events; returns whether it succeeded."""
+    """SGLang's own warm-up request, then a structured one; returns whether both succeeded."""
     from sglang.srt.entrypoints.http_server import _execute_server_warmup
 
     emit("warm-up", "begin")
-    done = bool(_execute_server_warmup(server_args))
-    emit("warm-up", "end" if done else "fail")
-    return done
+    if not _execute_server_warmup(server_args):
+        emit("warm-up", "fail")
+        return False
+    try:
+        note = _warm_grammar(server_args)
+    except WarmUpError as error:
+        emit("warm-up", "fail", message=str(error), exit_code=EXIT_SERVER)
+        return False
+    emit("warm-up", "end", **note)
+    return True
+
+
+def _warm_grammar(server_args: Any) -> dict[str, str]:
+    """Warms the grammar back end up if there is one; what the event shall say of it."""
+    from sglang.srt.arg_groups.serving_hook import ssl_verify_of
+    from sglang.srt.runtime_context import get_serving
+
+    serving = get_serving()
+    if server_args.grammar_backend in (None, "none") or serving.skip_tokenizer_init:
+        return {}
+    headers = {"Authorization": f"Bearer {serving.api_key}"} if serving.api_key else {}
+    seconds = warm_grammar(
+        server_args.url(), server_args.served_model_name, headers, ssl_verify_of(server_args)
+    )
+    return {"note": f"structured output in {seconds:.1f} s"}
 
 
 def _refuse(message: str, exit_code: int) -> NoReturn:
