@@ -132,10 +132,21 @@ def test_stages_follow_the_servers_spans() -> None:
         ("queue", 0.0, 0.1),
         ("prefill", 0.1, 0.4),
         ("post-prefill", 0.4, 0.45),
-        ("to the first token", 0.45, 0.5),
+        ("to the first token", 0.4, 0.5),
         ("reasoning", 0.5, 0.6),
         ("content", 0.6, 1.0),
         ("end", 1.0, 1.01),
+    ]
+
+
+def test_a_prefill_without_a_queue_ends_at_the_first_token() -> None:
+    spans = {"queue": None, "prefill": 0.3, "post_prefill": 0.4, "source": "llama.cpp timings"}
+    entry = sheet(run(request(0, None, 2.0, spans=spans))).entries[0]
+    found = [(stage.name, round(stage.start, 6), round(stage.end, 6)) for stage in stages(entry)]
+    assert found[:3] == [
+        ("to the first token", 0.0, 0.2),
+        ("prefill", 0.2, 0.5),
+        ("post-prefill", 0.5, 0.9),
     ]
 
 

@@ -41,5 +41,9 @@ def write_json(path: Path, value: dict[str, Any], indent: int | None = 1) -> Non
     Raises:
         BenchError: the file system refused; the message names path and reason.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
-    write_text(path, text + "\n")
+    write_text(path, json_text(value, indent))
+
+
+def json_text(value: dict[str, Any], indent: int | None = 1) -> str:
+    """The document as the text of a file."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent) + "\n"

@@ -13,7 +13,7 @@ from penny_bench.report.units import MISSING, ms, time
 
 CHOICES = 40
 EVENTS = 120
-COLOURS = dict(zip(ORDER, map(colour, (6, 1, 3, 7, 4, 0, 0, 2)), strict=True))
+COLOURS = dict(zip(ORDER, map(colour, (6, 1, 7, 3, 4, 0, 0, 2)), strict=True))
 
 
 def waterfall(sheet: Sheet) -> Section:
