@@ -50,13 +50,15 @@ def three_windows(
         begin, happens, over, end: moments on the clock of the records, s, in that order.
     """
     gaps = [(a.t, b.t) for record in records for a, b in pairwise(record.arrivals)]
-    during = [(a, b) for a, b in gaps if b > happens and a < over]
-    before = [(a, b) for a, b in gaps if a >= begin and b <= happens]
-    after = [(a, b) for a, b in gaps if a >= over and b <= end]
-    edges = pairwise((begin, happens, over, end))
-    return tuple(  # type: ignore[return-value]
-        Window(a, b, tuple(y - x for x, y in found), sum(_tokens(record, a, b) for record in records))
-        for (a, b), found in zip(edges, (before, during, after), strict=True)
+
+    def window(start: float, stop: float, found: list[tuple[float, float]]) -> Window:
+        tokens = sum(_tokens(record, start, stop) for record in records)
+        return Window(start, stop, tuple(b - a for a, b in found), tokens)
+
+    return (
+        window(begin, happens, [(a, b) for a, b in gaps if a >= begin and b <= happens]),
+        window(happens, over, [(a, b) for a, b in gaps if a < over and b > happens]),
+        window(over, end, [(a, b) for a, b in gaps if a >= over and b <= end]),
     )
 
 

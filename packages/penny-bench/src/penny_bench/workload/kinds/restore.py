@@ -97,6 +97,10 @@ class _Run:
         if self.settings.part == "after-restart":
             await self.phase("restart", "from storage, after a restart", "storage")
             return
+        if len(self.bodies) > 1:
+            self.bench.note(
+                "Sessions that start together have no server times: no server streams those of each request."
+            )
         written = await stored_tokens(self.reader) or 0.0
         await self.phase("cold", "cold", None)
         await self.phase("radix", "from the device", "device")
