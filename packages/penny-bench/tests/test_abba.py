@@ -228,7 +228,7 @@ def test_a_server_that_dies_at_its_start_and_a_plan_that_changed(world: World) -
     assert "Its last lines:\n  no memory for the weights" in str(caught.value)
     assert world.started() == ["a"]
     out = world.folder / "out"
-    with pytest.raises(BenchError, match="The plan has changed in b since .* was begun"):
+    with pytest.raises(BenchError, match=r"The plan has changed in b since .* was begun"):
         abba.Record(out, world.plan(b_words=["sh", "-c", "exit 3"]))
     with pytest.raises(BenchError, match="The plan has changed in measures, settings since"):
         abba.Record(out, replace(plan, measures=(), settings=Settings(margin=0.1)))

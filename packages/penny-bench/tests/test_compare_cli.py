@@ -74,6 +74,44 @@ def test_compare(
     assert "One restart a side shows no spread" in capsys.readouterr().out
 
 
+def test_documents_of_real_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def answer(number: int, body: dict[str, Any]) -> Script:
+        return token_script(tokens=body["max_tokens"], per_chunk=4, interval=0.005, usage="running")
+
+    settings = ("--requests", "3", "--tokens", "16", "--warmups", "0")
+    for number, side in enumerate("abba"):
+        folder = Path(side, str(number))
+        folder.mkdir(parents=True)
+        with running(answer) as mock:
+            assert run("run", "--url", mock.url, *settings, "--json", folder / "load.json") == 0
+    capsys.readouterr()
+    # Whatever the noise of this machine says, it is said of these numbers.
+    assert run("compare", "a", "b", "--paired", "--metric", "output*,run/*/ttft*", "--json", "c.json") in (
+        0,
+        1,
+        3,
+    )
+    value = json.loads(Path("c.json").read_text())
+    listed = json.loads(Path("a", "0", "load.json").read_text())["metrics"]
+    wanted = [metric for metric in listed if metric["key"].startswith(("output", "ttft"))]
+    assert len(wanted) >= 2
+    for row, metric in zip(value["rows"], wanted, strict=True):
+        assert (row["workload"], row["metric"], row["unit"], row["better"]) == (
+            "run",
+            metric["key"],
+            metric["unit"],
+            metric["better"],
+        )
+        assert row["a"][0] == metric["value"]
+    assert [restart["restart"] for restart in value["a"]] == ["a/0", "a/3"]
+    assert run("compare", "a", "b", "--metric", "none") == 2
+    assert "No metric matches 'none'; there are " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

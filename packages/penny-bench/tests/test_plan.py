@@ -44,3 +44,8 @@ def test_refusals() -> None:
         plan_comparison(0.03, 0.03, restarts=1)
     with pytest.raises(BenchError, match="coefficient of variation is 0"):
         plan_comparison(0.0, 0.03)
+    # Two pairs, so Cauchy's distribution: a p-value of 0.05 / 1,000 takes a t of 2 / (pi 0.00005) = 12,732.
+    with pytest.raises(
+        BenchError, match="2 restarts a side with a spread of 1 between them can tell nothing"
+    ):
+        plan_comparison(1, 1, restarts=2, rows=1000, paired=True)

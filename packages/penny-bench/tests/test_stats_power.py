@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats as oracle
 
-from penny_bench.stats import minimum_effect, paired_ratio, power, restarts_needed, two_sample_ratio
+from penny_bench.stats import (
+    log_spread,
+    minimum_effect,
+    paired_ratio,
+    power,
+    restarts_needed,
+    spread_cv,
+    two_sample_ratio,
+)
 
 CV = 0.03
 SIGMA = math.sqrt(math.log(1 + CV**2))
@@ -67,3 +75,14 @@ def test_refusals() -> None:
         restarts_needed(CV, 0.0)
     with pytest.raises(ValueError, match="alpha is 5"):
         power(4, CV, 0.1, alpha=5)
+
+
+def test_spread_and_coefficient_of_variation() -> None:
+    # Variance over squared mean of a log-normal value: exp(s^2) - 1.
+    assert spread_cv(0.5) == pytest.approx(math.sqrt(math.exp(0.25) - 1))
+    assert log_spread(spread_cv(0.5)) == pytest.approx(0.5)
+    assert math.isfinite(spread_cv(1e3))
+
+
+def test_an_effect_beyond_every_float_is_infinite() -> None:
+    assert minimum_effect(2, 1.0, 0.05 / 1000, paired=True) == math.inf

@@ -42,6 +42,8 @@ def run_plan(plan: AbbaPlan, record: Record, interrupts: Interrupts, now: Tell, 
         KeyboardInterrupt: a signal came; the server has been ended.
     """
     wanted = [step for step in steps(plan.restarts) if not record.finished(step)]
+    if wanted:
+        _interim(plan, record)
     for number, step in enumerate(wanted):
         interrupts.check()
         try:
@@ -110,7 +112,7 @@ def _measure(
 
 
 def _interim(plan: AbbaPlan, record: Record) -> str | None:
-    """Refuses results that cannot be compared as soon as there is one of each side."""
+    """What can be said while it runs; refuses what cannot be compared as soon as each side has a restart."""
     a, b = (len(record.done(side, plan.restarts)) for side in ("a", "b"))
     if not min(a, b):
         return None

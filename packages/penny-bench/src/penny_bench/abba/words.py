@@ -9,6 +9,7 @@ from pathlib import Path
 from penny_bench.abba.plan import AbbaPlan, Side
 from penny_bench.abba.record import hide
 from penny_bench.compare import Comparison
+from penny_bench.compare.words import percent
 from penny_bench.stats import abba, minimum_effect, spread_cv
 
 SPREADS = (0.01, 0.03, 0.1)
@@ -37,18 +38,18 @@ def detectable(plan: AbbaPlan) -> list[str]:
     rows = f", corrected for {plan.rows} rows" if plan.rows > 1 else ", for a single row"
     how = f"{test}, alpha {plan.settings.alpha:g}{rows}, power 80 %"
     if plan.cv is None:
-        found = ", ".join(f"{_percent(_least(plan, cv))} at {_percent(cv)}" for cv in SPREADS)
+        found = ", ".join(f"{percent(_least(plan, cv))} at {percent(cv)}" for cv in SPREADS)
         return [
             f"The spread between restarts is not stated (cv), so it is taken from the restarts as they come. "
             f"{plan.restarts} a side detect: {found} ({how})."
         ]
     lines = [
-        f"With a spread of {_percent(plan.cv)} between restarts, {plan.restarts} a side detect "
-        f"{_percent(_least(plan, plan.cv))} ({how})."
+        f"With a spread of {percent(plan.cv)} between restarts, {plan.restarts} a side detect "
+        f"{percent(_least(plan, plan.cv))} ({how})."
     ]
     if plan.effect is not None and _least(plan, plan.cv) > plan.effect:
         lines.append(
-            f"That is more than the {_percent(plan.effect)} that shall be found: too few; see penny-bench plan."
+            f"That is more than the {percent(plan.effect)} that shall be found: too few; see penny-bench plan."
         )
     return lines
 
@@ -74,8 +75,8 @@ def so_far(plan: AbbaPlan, comparison: Comparison) -> str | None:
         return None
     (least, where), (most, there) = min(known), max(known)
     return (
-        f"By the spread so far, {plan.restarts} restarts a side will detect from {_percent(least)} ({where}) to "
-        f"{_percent(most)} ({there})."
+        f"By the spread so far, {plan.restarts} restarts a side will detect from {percent(least)} ({where}) to "
+        f"{percent(most)} ({there})."
     )
 
 
@@ -91,7 +92,3 @@ def _server(plan: AbbaPlan, side: Side) -> Sequence[str]:
         f"{side.upper()}, {server.name}, at {server.url}{where}:",
         f"  {env}{shlex.join(server.command)}",
     ]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -63,6 +64,10 @@ def plan_comparison(
         detectable = minimum_effect(n, cv, alpha / rows, power, paired)
     except ValueError as error:
         raise BenchError(str(error)) from error
+    if not math.isfinite(detectable):
+        raise BenchError(
+            f"{n} restarts a side with a spread of {cv} between them can tell nothing; give more with --restarts."
+        )
     return ComparisonPlan(cv, effect, alpha, power, paired, rows, needed, n, detectable, tuple(abba(n)))
 
 

@@ -33,7 +33,7 @@ def notes(comparison: Comparison) -> list[str]:
     if min(len(comparison.a), len(comparison.b)) < 2:
         lines.append("One restart a side shows no spread, so nothing can be told; see penny-bench plan.")
     least = [
-        f"{100 * row.detectable:.2g} % at {row_name(comparison, row)}"
+        f"{percent(row.detectable)} at {row_name(comparison, row)}"
         for row in comparison.rows
         if row.verdict == "undecided" and row.detectable is not None
     ]
@@ -49,8 +49,13 @@ def notes(comparison: Comparison) -> list[str]:
 
 def row_name(comparison: Comparison, row: ComparisonRow) -> str:
     """Phase and label of a row, with its workload where there are several."""
-    workload = f"{row.place.workload} " if several_workloads(comparison) else ""
-    return f"{workload}{row.place.phase} ({row.metric.label})"
+    several = several_workloads(comparison) and row.place.workload != row.place.phase
+    return f"{f'{row.place.workload} ' if several else ''}{row.place.phase} ({row.metric.label})"
+
+
+def percent(share: float) -> str:
+    """In percent, two digits; beyond a doubling the size is of no use."""
+    return f"{100 * share:.2g} %" if share <= 1 else "over 100 %"
 
 
 def several_workloads(comparison: Comparison) -> bool:
