@@ -9,6 +9,7 @@ from penny_models.shapes.draft import (
     nextn_tables,
     read_dflash,
 )
+from penny_models.shapes.known import known_config, known_names
 from penny_models.shapes.kv import TokenCost, token_cost
 from penny_models.shapes.model import ModelShape, merged, model_shape, read_config
 from penny_models.shapes.ple import NgramTable, ngram_tables
@@ -28,6 +29,8 @@ __all__ = [
     "TextShape",
     "TokenCost",
     "dflash_parts",
+    "known_config",
+    "known_names",
     "merged",
     "model_shape",
     "nextn_parts",
