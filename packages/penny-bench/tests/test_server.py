@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from penny_bench.client import Server
-from penny_bench.server import MetricsReader, parse_metrics
+from penny_bench.server import MetricsReader, control, parse_metrics
+from penny_bench.server.transfers import Transfers, transfers
 
 SERVER = Server(url="http://host:1/v1", api_key="sesame")
 
@@ -83,3 +84,55 @@ def test_no_page_has_a_reason(answer: Any, words: str, asked: int) -> None:
     assert page is None
     assert words in reader.reason
     assert len(seen) == asked
+
+
+MOVED = """\
+sglang:load_back_bytes_total{{tp_rank="0"}} {copied}
+sglang:load_back_duration_seconds_sum{{tp_rank="0"}} {took}
+sglang:prefetch_bandwidth_sum{{tp_rank="0"}} {rates}
+sglang:prefetch_bandwidth_count{{tp_rank="0"}} {reads}
+sglang:prefetched_tokens_total{{tp_rank="0"}} {tokens}
+"""
+
+
+def test_transfers_between_two_looks() -> None:
+    before = parse_metrics(MOVED.format(copied=1e9, took=0.5, rates=4.0, reads=2, tokens=64))
+    after = parse_metrics(MOVED.format(copied=4e9, took=0.75, rates=19.0, reads=5, tokens=640))
+    assert transfers(before, after) == Transfers(
+        host_rate=12e9,  # 3 GB in 0.25 s
+        storage_rate=5e9,  # three reads, 15 GB/s in sum
+        prefetched=576.0,
+    )
+    assert transfers(parse_metrics(""), before) == Transfers(2e9, 2e9, 64.0)
+    assert transfers(before, before) == Transfers(None, None, None)
+    assert transfers(None, after) == Transfers(None, None, None)
+
+
+def waited(counts: list[str], earlier: float, longest: float) -> tuple[float | None, int]:
+    """Tokens that were written while waiting, and how often the server was asked, the last count for ever."""
+    asked = 0
+
+    def handle(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return httpx.Response(200, text=counts[min(asked, len(counts)) - 1])
+
+    async def run() -> float | None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(handle)) as client:
+            return await control.wait_until_stored(MetricsReader(SERVER, client), earlier, longest)
+
+    return asyncio.run(run()), asked
+
+
+def written(tokens: int) -> str:
+    return f"sglang:backuped_tokens_total {tokens}\n"
+
+
+def test_waits_until_no_more_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "QUIET", 0.25)
+    grows = [written(100), written(100), written(164), written(228)]
+    assert waited(grows, 100.0, 30.0)[0] == 128.0
+    assert waited([written(100)], 36.0, 30.0)[0] == 64.0  # all was there already
+    nothing, asked = waited([written(100)], 100.0, 0.5)
+    assert (nothing, asked > 3) == (0.0, True)  # it was given all the time
+    assert waited(["other 1\n"], 0.0, 0.3)[0] is None

@@ -122,7 +122,7 @@ def test_streams_that_stand_still() -> None:
     assert min(together["pause_max_during"].values) > 0.35  # of 0.4, but the event before it may come late
     assert 0.01 <= together["pause_p50_before"].value < 0.2
     assert 0.01 <= together["pause_p50_after"].value < 0.2
-    assert together["rate_kept"].value < 0.5  # at most one token of each in 0.3 s, before 30
+    assert together["rate_kept"].value < 50  # at most one token of each in 0.3 s, before 30
     assert together["rate_before"].value <= 300
     assert together["prefill_ttft"].value >= 0.3
     slower = sum(together["prefill_ttft"].values) / sum(found["alone", "prefill_ttft"].values)

@@ -92,7 +92,7 @@ def restore_metrics(
         for r in records
         if r.cached is not None and r.prompt_tokens
     ]
-    phase.metric("tier_share", f"from {tier}", shares, "", "higher")
+    phase.metric("tier_share", f"from {tier}", shares, "%", "higher")
     if cached and len(cached) == len(records):
         phase.metric("restored", "restored", [float(sum(cached))], "tokens", None)
         phase.metric("restore_rate", "restored / load time", [sum(cached) / took], "tok/s", "higher")
@@ -104,6 +104,10 @@ def restore_metrics(
                 rate = record.cached_tokens / load
                 phase.metric("restore_rate_server", "restored / server's span", [rate], "tok/s", "higher")
     moved = transfers(before, after)
-    phase.metric("host_bandwidth", "host to device", [moved.host_rate], "B/s", "higher")
-    phase.metric("storage_bandwidth", "storage to host", [moved.storage_rate], "B/s", "higher")
+    phase.metric("host_bandwidth", "host to device", [_giga(moved.host_rate)], "GB/s", "higher")
+    phase.metric("storage_bandwidth", "storage to host", [_giga(moved.storage_rate)], "GB/s", "higher")
     return took
+
+
+def _giga(value: float | None) -> float | None:
+    return None if value is None else value / 1e9

@@ -154,8 +154,8 @@ def _window_metrics(phase: Phase, runs: Sequence[tuple[Window, Window, Window]])
         phase.metric(f"pause_p99_{name}", f"pause {name}, p99", [p.p99 for p in pauses], "s", "lower")
         phase.metric(f"pause_max_{name}", f"pause {name}, longest", [p.maximum for p in pauses], "s", "lower")
     kept = [(b.rate, d.rate) for b, d, _ in runs]
-    shares = [during / before for before, during in kept if before and during is not None]
-    phase.metric("rate_kept", "decode rate kept", shares, "", "higher")
+    shares = [100 * during / before for before, during in kept if before and during is not None]
+    phase.metric("rate_kept", "decode rate kept", shares, "%", "higher")
 
 
 def _long_metrics(phase: Phase, records: Sequence[StreamRecord]) -> None:
