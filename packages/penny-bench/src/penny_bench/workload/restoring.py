@@ -88,7 +88,7 @@ def restore_metrics(
     ]
     phase.metric("computed", "computed again", computed, "tokens", "lower")
     shares = [
-        from_tier(r.cached, tier) / r.prompt_tokens
+        100 * from_tier(r.cached, tier) / r.prompt_tokens
         for r in records
         if r.cached is not None and r.prompt_tokens
     ]
