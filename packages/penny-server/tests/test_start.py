@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penny_server.serving.phases import Event, Progress
+from penny_server.sglang.backends import resolved_backends
 from penny_server.sglang.seams import drain
 from penny_server.sglang.warmup import SCHEMA, WarmUpError, warm_grammar
 
@@ -96,6 +99,78 @@ def test_the_refusal_says_when_to_come_again(monkeypatch: pytest.MonkeyPatch) ->
     assert sent[0]["status"] == 503
     assert (b"retry-after", b"30") in sent[0]["headers"]
     assert json.loads(sent[1]["body"])["message"].startswith("The server is stopping:")
+
+
+class FlashBackend:
+    """Named as it shall be shown."""
+
+
+class GdnKernel:
+    """Named as it shall be shown."""
+
+
+class Fp8Method:
+    """Named as it shall be shown."""
+
+
+class GraphRunner:
+    """Named as it shall be shown."""
+
+
+def test_backends_are_read_from_what_computes() -> None:
+    class Module:
+        def __init__(self, *children: object, quant_method: object = None) -> None:
+            self.children, self.quant_method = children, quant_method
+
+        def modules(self) -> list[object]:
+            return [self, *self.children]
+
+    class ParallelLMHead(Module):
+        pass
+
+    linear = SimpleNamespace(
+        kernel_dispatcher=SimpleNamespace(
+            extend_kernel=GdnKernel(), decode_kernel=GdnKernel(), verify_kernel=None
+        )
+    )
+    full = SimpleNamespace(prefill_backend=FlashBackend(), decode_backend=GdnKernel())
+    dtype = SimpleNamespace(dtype="torch.float32")
+    runner = SimpleNamespace(
+        attn_backend=SimpleNamespace(full_attn_backend=full, linear_attn_backend=linear),
+        model=Module(
+            Module(quant_method=Fp8Method()),
+            Module(quant_method=Fp8Method()),
+            ParallelLMHead(quant_method=GdnKernel()),
+        ),
+        sampler=None,
+        kv_cache_dtype="torch.bfloat16",
+        req_to_token_pool=SimpleNamespace(
+            mamba_pool=SimpleNamespace(mamba_cache=SimpleNamespace(temporal=dtype, conv=[dtype, dtype]))
+        ),
+        decode_cuda_graph_capture_bs=[1, 2, 4],
+        decode_cuda_graph_runner=GraphRunner(),
+        prefill_cuda_graph_runner=None,
+    )
+    assert resolved_backends(runner) == {
+        "attention, prefill": "FlashBackend",
+        "attention, decode": "GdnKernel",
+        "linear attention, prefill": "GdnKernel",
+        "linear attention, decode": "GdnKernel",
+        "linear layers": "Fp8Method (2)",
+        "output head": "GdnKernel (1)",
+        "KV cache": "bfloat16",
+        "recurrent state": "float32, convolution float32",
+        "decode graphs": "GraphRunner, batches 1, 2, 4",
+        "prefill graphs": "none",
+    }
+
+
+def test_backends_of_model_and_draft_are_told_apart() -> None:
+    progress = Progress(0.0)
+    for draft, found in ((False, {"attention": "A"}), (True, {"attention": "B"})):
+        progress.apply(Event(1.0, "backends", "end", {"draft": draft, "resolved": found}))
+    assert progress.backends == {"attention": "A", "draft, attention": "B"}
+    assert progress.phases[0].state == "running"
 
 
 def test_stock_collects_garbage_before_it_measures_the_memory_for_the_pool() -> None:

@@ -25,20 +25,25 @@ STYLES = {"ready": "green", "starting": "cyan", "stopping": "yellow", "failed": 
 
 def status(
     ended: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    backends: Annotated[
+        bool, typer.Option("--backends", help="Which implementation each operation got.")
+    ] = False,
     log_dir: RunsOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """List the servers of this machine; exit code 3 when none runs."""
     from penny_server.serving.live import live_state
-    from penny_server.serving.runs import list_runs
+    from penny_server.serving.runs import list_runs, run_backends
 
     runs = [run for run in list_runs(log_dir) if ended or run.alive]
     states = {run.folder: live_state(run.url) for run in runs if run.state in ("ready", "stopping")}
+    chosen = {run.folder: run_backends(run) for run in runs} if backends else {}
     if as_json:
-        print(json.dumps([_document(run, states.get(run.folder)) for run in runs], indent=2))
+        print(json.dumps([_document(run, states.get(run.folder), chosen) for run in runs], indent=2))
     else:
         _print(runs, states)
+        _print_backends(runs, chosen)
     if not any(run.alive for run in runs):
         raise typer.Exit(int(ExitCode.ENVIRONMENT))
 
@@ -71,8 +76,20 @@ def stop(
     typer.echo("Stopped; nothing is left running.")
 
 
-def _document(run: Run, state: LiveState | None) -> dict[str, Any]:
-    return {**run.document(), "live": asdict(state) if state else None}
+def _document(run: Run, state: LiveState | None, backends: dict[Path, dict[str, str]]) -> dict[str, Any]:
+    more = {"backends": backends[run.folder]} if run.folder in backends else {}
+    return {**run.document(), "live": asdict(state) if state else None, **more}
+
+
+def _print_backends(runs: list[Run], backends: dict[Path, dict[str, str]]) -> None:
+    from penny_server.cli import output
+
+    for run in runs:
+        if found := backends.get(run.folder):
+            table = output.table(f"operation of {run.profile} on {run.url}", "implementation")
+            for operation, backend in found.items():
+                table.add_row(operation, backend)
+            output.console().print(table)
 
 
 def _print(runs: list[Run], states: dict[Path, LiveState]) -> None:

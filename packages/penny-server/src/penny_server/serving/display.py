@@ -60,6 +60,7 @@ class PlainDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: set[str] = set()
+        self._backends: dict[str, str] = {}
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -68,12 +69,15 @@ class PlainDisplay:
         self._print(f"Starting {launch.profile} on {launch.device}, log: {run_dir.log}")
 
     def update(self, progress: Progress) -> None:
+        self._backends = progress.backends
         for phase in progress.phases:
             if phase.state in ("done", "failed") and phase.name not in self._shown:
                 self._shown.add(phase.name)
                 self._print(f"{phase.name:9} {phase.seconds(0):6.1f} s  {phase.state}  {phase.note}".rstrip())
 
     def ready(self, launch: Launch, seconds: float) -> None:
+        for operation, backend in self._backends.items():
+            self._print(f"  {operation:26} {backend}")
         self._print(f"Ready in {seconds:.1f} s: {launch.url} serves {launch.model_name}")
         self._print(curl(launch))
         self._print(f"penny chat --url {launch.url}")
@@ -99,6 +103,7 @@ class JsonDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._states: dict[str, str] = {}
+        self._backends: dict[str, str] = {}
 
     def _print(self, **event: Any) -> None:
         self._console.print(json.dumps(event), markup=False, highlight=False, soft_wrap=True)
@@ -107,6 +112,9 @@ class JsonDisplay:
         self._print(event="start", profile=launch.profile, device=launch.device, run_dir=str(run_dir.path))
 
     def update(self, progress: Progress) -> None:
+        if progress.backends != self._backends:
+            self._backends = dict(progress.backends)
+            self._print(event="backends", resolved=self._backends)
         for phase in progress.phases:
             if phase.state != "waiting" and self._states.get(phase.name) != phase.state:
                 self._states[phase.name] = phase.state
@@ -143,12 +151,19 @@ class LiveDisplay(PlainDisplay):
         self._live.start()
 
     def update(self, progress: Progress) -> None:
+        self._backends = progress.backends
         if self._live.is_started:
             self._live.update(self._table(progress), refresh=True)
 
     def ready(self, launch: Launch, seconds: float) -> None:
         self.close()
         self._console.print()
+        if self._backends:
+            chosen = Table.grid(padding=(0, 2))
+            for operation, backend in self._backends.items():
+                chosen.add_row(f"[dim]{escape(operation)}[/]", f"[dim]{escape(backend)}[/]")
+            self._console.print(chosen, highlight=False)
+            self._console.print()
         rows = Table.grid(padding=(0, 2))
         rows.add_row("[green]ready[/]", f"[bold]{escape(launch.url)}[/]  [dim]in {seconds:.1f} s[/]")
         rows.add_row("model", escape(launch.model_name))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gpu:
-    """One NVIDIA GPU; ``compute_capability`` is for example ``12.0``."""
+    """One NVIDIA GPU; ``compute_capability`` is for example ``12.0``, ``memory_bytes`` is 0 when not known."""
 
     name: str
     compute_capability: str
+    memory_bytes: int = 0
 
 
 def usable_gpus() -> tuple[Gpu, ...]:
@@ -43,8 +44,12 @@ def _all_gpus() -> dict[str, Gpu]:
         found = {}
         for handle in handles:
             major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+            try:
+                memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+            except pynvml.NVMLError:
+                memory = 0  # unified-memory parts do not say
             found[_text(pynvml.nvmlDeviceGetUUID(handle))] = Gpu(
-                _text(pynvml.nvmlDeviceGetName(handle)), f"{major}.{minor}"
+                _text(pynvml.nvmlDeviceGetName(handle)), f"{major}.{minor}", memory
             )
         return found
     finally:

@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 PHASES = ("identity", "imports", "weights", "pools", "graphs", "warm-up", "ready")
 
+BACKENDS = "backends"
+"""Name of the events that say which implementation each operation got; no phase."""
+
 State = Literal["waiting", "running", "done", "skipped", "failed"]
 
 
@@ -77,17 +80,24 @@ class Phase:
 
 @dataclass
 class Progress:
-    """All phases of a start. ``identity`` runs from the beginning, because the checks before belong to it."""
+    """All phases of a start. ``identity`` runs from the beginning, because the checks before belong to it.
+
+    ``backends`` is the implementation that each operation got, those of a draft model by ``draft, `` and its name.
+    """
 
     started: float
     phases: list[Phase] = field(default_factory=lambda: [Phase(name) for name in PHASES])
     failure: dict[str, Any] | None = None
+    backends: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.phases[0].state, self.phases[0].began = "running", self.started
 
     def apply(self, event: Event) -> None:
         """Takes in one event. A phase that begins ends those before it; what never began is skipped."""
+        if event.phase == BACKENDS:
+            draft = "draft, " if event.detail.get("draft") else ""
+            self.backends |= {f"{draft}{name}": found for name, found in event.detail["resolved"].items()}
         if event.phase not in PHASES:
             return
         at = PHASES.index(event.phase)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import psutil
 
 from penny_server.errors import ExitCode, PennyError
+from penny_server.serving.phases import EventTail, Progress
 from penny_server.serving.rundir import RunDir, runs_folder
 
 STATE_FILE = "state.json"
@@ -144,6 +145,14 @@ def choose_run(runs: list[Run], which: str | None) -> Run:
 def names(run: Run) -> set[str]:
     """What a run may be called on the command line."""
     return {run.profile, run.url.rpartition(":")[2], run.url, str(run.pid), run.folder.name, str(run.folder)}
+
+
+def run_backends(run: Run) -> dict[str, str]:
+    """The implementation that each operation of a run got; empty for one that did not come so far."""
+    progress = Progress(run.started)
+    for event in EventTail(RunDir(run.folder).events).new():
+        progress.apply(event)
+    return progress.backends
 
 
 def stop_run(run: Run, now: bool, patience_s: float, waited: Callable[[float], None] | None = None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penny_server.events import emit
+from penny_server.sglang.backends import resolved_backends
 from penny_server.sglang.probes import hooked
 from penny_server.sglang.seam import Seam
 
@@ -37,6 +38,8 @@ def _init_cuda_graphs(original: Callable[..., Any], runner: Any, *args: Any, **k
     emit("graphs", "begin", draft=draft)
     result = original(runner, *args, **kwargs)
     emit("graphs", "end", draft=draft, device=str(runner.device))
+    if runner.tp_rank == 0:
+        emit("backends", "end", draft=draft, resolved=resolved_backends(runner))
     return result
 
 
