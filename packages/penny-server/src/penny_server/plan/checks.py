@@ -28,6 +28,22 @@ def check_settings(model: ModelShape, draft: DFlashShape | None, settings: PlanS
         )
 
 
+def _check_gpus(model: ModelShape, settings: PlanSettings) -> None:
+    if settings.tp > settings.gpus:
+        raise PennyError(
+            f"tp_size is {settings.tp} and the plan is for {settings.gpus} GPU{'s' * (settings.gpus > 1)}; plan with "
+            f"--gpus {settings.tp}, or with --set tp_size=1.",
+            ExitCode.USAGE,
+        )
+    text = model.text
+    if settings.tp < 1 or text.key_heads % settings.tp or text.heads % settings.tp:
+        raise PennyError(
+            f"tp_size is {settings.tp}, which does not divide {text.heads} attention heads and {text.key_heads} key "
+            "heads of the recurrent layers; use 1, 2 or 4.",
+            ExitCode.USAGE,
+        )
+
+
 def _check_sizes(model: ModelShape, settings: PlanSettings) -> None:
     page, tokens = settings.page, settings.max_tokens
     if tokens is not None and tokens % page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penny_models.shapes import (
     WIDTHS,
@@ -86,14 +86,30 @@ def context_length(model: ModelShape, settings: PlanSettings) -> int:
     return settings.context or model.text.positions
 
 
+REPLICATED = ("router", "norms", "hyper connections", "ple", "indexer", "fusion", "selector", "convolutions")
+"""Parts that every GPU of a tensor-parallel group holds whole."""
+
+
+def divided(parts: tuple[Part, ...], tp: int) -> tuple[Part, ...]:
+    """``parts`` as one of ``tp`` GPUs holds them."""
+    if tp == 1:
+        return parts
+    return tuple(
+        part if part.name.removeprefix("draft ") in REPLICATED else replace(part, bytes=-(-part.bytes // tp))
+        for part in parts
+    )
+
+
 def demand(model: ModelShape, draft: DFlashShape | None, settings: PlanSettings, machine: Machine) -> Demand:
     """Works out everything from shapes; nothing here depends on how much memory there is."""
     text = model.text
     width = kv_width(model, settings.kv_dtype)
     index_width = 1 if settings.index_dtype == "fp8_e4m3" else 2
-    token = token_cost(text, len(text.full_layers), width, index_width)
+    tp = settings.tp
+    token = token_cost(text, len(text.full_layers), width, index_width, tp)
     conv_width = WIDTHS.get(settings.conv_dtype, 2)
-    slot = slot_state(text, WIDTHS.get(settings.ssm_dtype or text.ssm_dtype or DEFAULT_SSM, 4), conv_width)
+    sharded = replace(text, key_heads=text.key_heads // tp, value_heads=text.value_heads // tp)
+    slot = slot_state(sharded, WIDTHS.get(settings.ssm_dtype or text.ssm_dtype or DEFAULT_SSM, 4), conv_width)
 
     parts: tuple[Part, ...] = ()
     dropped: tuple[Part, ...] = ()
@@ -101,26 +117,28 @@ def demand(model: ModelShape, draft: DFlashShape | None, settings: PlanSettings,
     if settings.spec == "nextn":
         parts = nextn_parts(text, nextn_storage(model.storage, settings.draft_quantization))
         dropped = nextn_tables(text, model.storage)
-        draft_token = token_cost(text, 1, width, index_width)
+        draft_token = token_cost(text, 1, width, index_width, tp)
         counted = text.family == "qwen4_exp" or text.mtp_counted or settings.draft_path is not None
         uncharged = 0 if counted else draft_token.total
     elif settings.spec == "dflash" and draft is not None:
         parts = dflash_parts(draft, unquantised(settings.dtype))
         draft_width = kv_width(model, settings.draft_kv_dtype or settings.kv_dtype)
-        draft_token = TokenCost(draft.layers * draft.kv_per_layer * draft_width, 0)
+        draft_token = TokenCost(draft.layers * draft.kv_per_layer // min(tp, draft.kv_heads) * draft_width, 0)
 
     verify = charged = ring = 0
     if settings.spec != "none":
-        verify = verify_state(text, slot, settings.draft_tokens, conv_width, shared=settings.device == "cuda")
+        verify = verify_state(
+            sharded, slot, settings.draft_tokens, conv_width, shared=settings.device == "cuda"
+        )
         charged = slot.recurrent * settings.draft_tokens if settings.charge_states else 0
         if settings.replay or settings.recover_ssm:
             verify -= slot.temporal * settings.draft_tokens
         if settings.replay:
-            charged, ring = 0, replay_ring(text, settings.replay_length, conv_width)
+            charged, ring = 0, replay_ring(sharded, settings.replay_length, conv_width)
     return Demand(
-        weights=model.online_fp8() if settings.online_fp8 else model.parts,
-        draft=parts,
-        dropped=dropped,
+        weights=divided(model.online_fp8() if settings.online_fp8 else model.parts, tp),
+        draft=divided(parts, tp),
+        dropped=divided(dropped, tp),
         token=token,
         draft_token=draft_token,
         uncharged_token=uncharged,

@@ -152,6 +152,8 @@ def _notes(settings: PlanSettings, need: Demand, pool: Pool) -> list[str]:
             f"Stock loads an embedding and a head for the draft and frees them only after sizing the pool: {size:.2f} "
             f"GiB, or {sum(part.bytes for part in need.dropped) // need.cell:,} tokens, are not used."
         )
+    if settings.tp > 1:
+        notes.append("Sizes are for each GPU. Tensor parallelism has not been checked against a server.")
     if need.uncharged_token:
         notes.append(
             "This config.json has no num_nextn_predict_layers, so stock sizes the pool without the draft's KV and then "

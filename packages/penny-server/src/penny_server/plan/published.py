@@ -65,7 +65,7 @@ SIX = replace(FLASH_NEXT, requests=6, slots=36, online_fp8=True)
 
 @dataclass(frozen=True)
 class Point:
-    """One published pool; ``use`` says whether a constant was fitted to it, ``unstated`` what its source leaves open."""
+    """One published pool; ``use`` says whether a constant was fitted to it, ``unstated`` what its source omits."""
 
     tokens: int
     model: Literal["flash-next-nvfp4", "qwen38-27b-fp8"]
@@ -92,7 +92,7 @@ POINTS = (
         replace(SIX, draft_tokens=8),
         "predict",
         "release-3.0.json: the adaptive build before attention savings",
-        "memory fraction of that stage (0.981 taken, as in the final one), and the width charged for verification (8 taken)",
+        "memory fraction of that stage (0.981 taken, as later) and the width charged for verification (8 taken)",
     ),
     Point(
         1_034_176,

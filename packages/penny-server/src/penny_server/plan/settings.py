@@ -71,6 +71,7 @@ class PlanSettings:
     hicache_ratio: float | None = None
     store: str | None = None
     tp: int = 1
+    gpus: int = 1
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
