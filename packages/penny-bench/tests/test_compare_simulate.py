@@ -38,6 +38,12 @@ def test_pairs_hold_under_drift_and_find_what_two_samples_do_not() -> None:
     assert World(paired=True, **world).stated < 0.6 * World(**world).stated  # type: ignore[arg-type]
 
 
+def test_restarts_in_two_modes_give_no_more_false_alarms() -> None:
+    found = simulate(World(restarts=4, slow=0.2), COMPARISONS, 2)
+    assert found.false_alarms.share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / COMPARISONS)
+    assert found.coverage.share >= 0.93
+
+
 def test_the_stated_spread_is_that_of_simulated_restarts() -> None:
     # By hand, 2 restarts at the times 0 3 | 1 2 of a trend of ln 2: A at 0 and ln 2, B at ln 2 / 3 and 2 ln 2 / 3.
     # Sample variances (ln 2)^2 / 2 and (ln 2 / 3)^2 / 2, their mean 5/18 (ln 2)^2. Differences +-ln 2 / 3: half of
@@ -51,6 +57,9 @@ def test_the_stated_spread_is_that_of_simulated_restarts() -> None:
     # One step of a walk lies between the two of a pair: half of its variance.
     walk = World(restarts=6, walk=0.1, paired=True)
     assert walk.spread == pytest.approx(math.sqrt(chance + 0.1**2 / 2))
+    # One restart in five 10 % slower: a two-point variance, 0.2 * 0.8 * (ln 0.9)^2.
+    modes = World(restarts=4, slow=0.2)
+    assert modes.spread == pytest.approx(math.sqrt(chance + 0.16 * math.log(0.9) ** 2))
     # Simulated: the variance within A and within B of walks.
     steps = np.cumsum(np.random.default_rng(0).normal(0, 0.1, (40_000, 6)), axis=1)
     a, b = steps[:, [0, 3, 4]], steps[:, [1, 2, 5]]

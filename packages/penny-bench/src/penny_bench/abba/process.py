@@ -42,11 +42,12 @@ class Process:
             folder: to start it in.
 
         Raises:
-            BenchError: it cannot be started, or the log cannot be written.
+            BenchError: it cannot be started.
+            OSError: the log cannot be written.
         """
         self.log = log
-        try:
-            with log.open("wb") as stream:
+        with log.open("wb") as stream:
+            try:
                 self._child = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -56,8 +57,8 @@ class Process:
                     cwd=folder,
                     start_new_session=True,
                 )
-        except OSError as error:
-            raise BenchError(f"Could not start {command[0]}: {error.strerror}.") from error
+            except OSError as error:
+                raise BenchError(f"Could not start {command[0]}: {error.strerror}.") from error
 
     @property
     def status(self) -> int | None:

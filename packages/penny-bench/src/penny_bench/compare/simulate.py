@@ -21,20 +21,22 @@ Logs = NDArray[np.float64]
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RESAMPLES = 1000
+SLOWER = 0.9
 METRIC = Metric("rate", "rate", "tok/s", "higher")
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What is simulated: two servers in ABBA order whose restarts differ by chance, log-normally.
+    """What is simulated: two servers in ABBA order whose restarts differ by chance.
 
     Attributes:
         restarts: of each side.
         paired: how they are compared.
         rows: numbers of a restart, independent of each other: the worst case of a correction for many.
-        cv: coefficient of variation between restarts, a share.
+        cv: coefficient of variation between restarts, log-normal, a share.
         trend: relative change of the machine from the first start to the last, a share, linear in the log.
         walk: standard deviation of its random change from one start to the next, in the log.
+        slow: share of restarts that come up `SLOWER`, at random, in all their rows.
     """
 
     restarts: int
@@ -43,6 +45,7 @@ class World:
     cv: float = 0.03
     trend: float = 0.0
     walk: float = 0.0
+    slow: float = 0.0
 
     @property
     def stated(self) -> float:
@@ -69,7 +72,8 @@ class World:
             for p in sides
         ]
         drift = sum(variances) / 2  # mean of the two sides, or half the variance of a difference
-        return math.sqrt(log_spread(self.cv) ** 2 + drift)
+        modes = self.slow * (1 - self.slow) * math.log(SLOWER) ** 2
+        return math.sqrt(log_spread(self.cv) ** 2 + drift + modes)
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ def _draw(world: World, rng: np.random.Generator) -> tuple[Logs, Logs]:
     starts = 2 * world.restarts
     machine = math.log1p(world.trend) * np.arange(starts) / (starts - 1)
     machine += np.cumsum(rng.normal(0.0, world.walk, starts))
+    machine += math.log(SLOWER) * (rng.random(starts) < world.slow)
     values = machine + rng.normal(0.0, log_spread(world.cv), (world.rows, starts))
     of_b = np.array(abba(world.restarts)) == "B"
     return values[:, ~of_b], values[:, of_b]
