@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from penny_server.cli.chat import chat
+from penny_server.cli.plan import plan
 from penny_server.cli.profiles import profiles
 from penny_server.cli.seams import seams
 from penny_server.cli.serve import serve
@@ -34,5 +35,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Serve Qwen3.8 on stock SGLang, and talk to it.",
 )
-for command in (serve, status, stop, chat, profiles, seams, version):
+for command in (serve, plan, status, stop, chat, seams, version):
     app.command()(command)
+app.add_typer(profiles, name="profiles")

@@ -6,11 +6,21 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penny_server.cli.options import DebugOption, JsonOption
+from penny_server.cli.options import (
+    DebugOption,
+    DeviceOption,
+    DraftOption,
+    HostOption,
+    JsonOption,
+    ModelOption,
+    PortOption,
+    SetOption,
+    WithoutOption,
+)
 from penny_server.errors import PennyError
 
 if TYPE_CHECKING:
@@ -19,24 +29,16 @@ if TYPE_CHECKING:
 
 
 def serve(
-    profile: Annotated[str, typer.Argument(help="A profile name (see `penny profiles`) or a .toml file.")],
-    host: Annotated[str | None, typer.Option(help="Address to listen on; the profile has a default.")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on; the profile has a default.")
-    ] = None,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        typer.Option(help="auto takes a GPU that fits the profile if there is one."),
-    ] = "auto",
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder to serve instead of the profile's.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change an SGLang argument, or env.NAME; may be repeated."
-        ),
-    ] = None,
+    profile: Annotated[
+        str, typer.Argument(help="A profile name (see `penny profiles`) or a .toml file.")
+    ] = "flash-next-frspec",
+    host: HostOption = None,
+    port: PortOption = None,
+    device: DeviceOption = "auto",
+    model: ModelOption = None,
+    draft: DraftOption = None,
+    set_: SetOption = None,
+    without: WithoutOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the command that would be run, and stop.")
     ] = False,
@@ -49,18 +51,28 @@ def serve(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Start an OpenAI-compatible server from PROFILE and keep it running until Ctrl-C."""
+    """Start an OpenAI-compatible server from PROFILE and keep it running until Ctrl-C.
+
+    Settings come from the profile, penny.toml (in ~/.config/pennyroyal, then in this folder), PENNY_* variables and
+    the options here; the later wins.
+    """
     started = time.time()
     try:
-        launch = _resolve(profile, device, set_ or [], host, port, model, dry_run)
+        from penny_server.cli.resolving import Asked, launch_of
+
+        asked = Asked(profile, device, set_ or [], without or [], host, port, model, draft, dry_run)
+        loaded, launch, gpus = launch_of(asked)
         if dry_run:
             _print_launch(launch, as_json)
             return
         from penny_server.serving.checks import check
+        from penny_server.serving.fit import check_fit, check_model_fit
         from penny_server.serving.rundir import create_run_dir
         from penny_server.serving.supervisor import serve as supervise
 
+        check_fit(loaded, launch, gpus)
         report = check(launch)
+        check_model_fit(launch)
         for warning in report.warnings:
             typer.echo(f"warning: {warning}", err=True)
         identity = f"{report.architecture}, {report.parameters / 1e6:,.1f} M parameters"
@@ -72,28 +84,6 @@ def serve(
             print(json.dumps(failed | {"exit_code": error.exit_code}), flush=True)
         raise
     raise typer.Exit(int(code))
-
-
-def _resolve(
-    name: str,
-    device: Literal["auto", "cpu", "cuda"],
-    settings: list[str],
-    host: str | None,
-    port: int | None,
-    model: Path | None,
-    dry_run: bool,
-) -> Launch:
-    from penny_server.profiles import load, load_all, parse_overrides, resolve
-    from penny_server.serving.choose import choose_checkpoint, choose_device, surroundings
-    from penny_server.serving.gpu import usable_gpus
-
-    profile = load(name)
-    overrides = parse_overrides(settings)
-    # A dry run may be for another machine: a device that is named needs not be here.
-    named = device if dry_run and device != "auto" else None
-    chosen = named or choose_device(profile, device, usable_gpus(), load_all())
-    checkpoint = choose_checkpoint(profile, model)
-    return resolve(profile, chosen, checkpoint, surroundings(), overrides, host, port)
 
 
 def _display(as_json: bool) -> Display:
@@ -110,14 +100,19 @@ def _display(as_json: bool) -> Display:
 def _print_launch(launch: Launch, as_json: bool) -> None:
     if not as_json:
         print(launch.command(sys.executable))
+        if launch.needs:
+            typer.echo(f"note: not built yet, so this cannot be started: {', '.join(launch.needs)}", err=True)
         return
     resolved: dict[str, Any] = {
         "profile": launch.profile,
         "device": launch.device,
+        "compute_capability": launch.compute_capability,
         "checkpoint": str(launch.checkpoint),
         "model": launch.model_name,
         "url": launch.url,
         "features": list(launch.features),
+        "needs": list(launch.needs),
+        "options": dict(launch.options),
         "args": list(launch.args),
         "env": dict(launch.env),
         "command": launch.command(sys.executable),

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import shlex
 import string
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penny_server.errors import ExitCode, PennyError
+from penny_server.profiles import backends, speculation
 from penny_server.profiles.flags import Flag, catalogue
+from penny_server.profiles.merge import merge
+from penny_server.profiles.options import compact
 from penny_server.profiles.overrides import Overrides
+from penny_server.profiles.rules import Case, check_settings
 from penny_server.profiles.schema import Device, Profile
 
 LAUNCH_MODULE = "penny_server.sglang.launch"
+DERIVED = "derived"
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the machine contributes: the folder of the CPU stand-in and the threads the engine may use."""
+    """What the machine contributes: the folder of the CPU stand-in, the threads the engine may use, and the
+    compute capability of the GPU that would be taken (None where there is none)."""
 
     standin: Path
     threads: int
+    compute_capability: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,14 @@ class Launch:
     """A profile resolved on one device. ``env`` is added to the environment of the caller.
 
     ``PYTHONPATH`` in ``env`` goes in front of the caller's own.
+
+    Attributes:
+        features: The features whose seams the server applies, those of ``needs`` included.
+        needs: Features in use that are not built yet; while there are any, the launch must not be started.
+        settings: The SGLang arguments by name, as ``args`` renders them; JSON arguments are tables.
+        options: The values of our options.
+        origins: Where each setting comes from, by ``sglang.NAME``, ``env.NAME`` or ``options.NAME``.
+        compute_capability: The GPU that the settings are for, for example ``12.0``; None for any.
     """
 
     profile: str
@@ -41,6 +56,11 @@ class Launch:
     features: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
+    needs: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    compute_capability: str | None = None
 
     @property
     def url(self) -> str:
@@ -80,15 +100,17 @@ def resolve(
     device: Device,
     checkpoint: Path,
     surroundings: Surroundings,
-    overrides: Overrides | None = None,
+    overrides: Overrides | Sequence[Overrides] | None = None,
     host: str | None = None,
     port: int | None = None,
+    without: Iterable[str] = (),
 ) -> Launch:
     """Resolves ``profile`` on ``device``; a pure function, given SGLang's declared arguments.
 
-    Later wins: the profile's common settings, its device section, ``overrides``. In environment values
-    ``{dtype}`` is the resolved ``dtype`` argument; ``{standin}`` and ``{threads}`` are of ``surroundings``.
-    Raises PennyError (usage) when the profile has no section for the device or names an unknown placeholder.
+    Later wins: the profile's layers (see `merge`), ``overrides``, weakest first. ``without`` names features of
+    the profile's ``needs`` to start without. In environment values ``{dtype}`` is the resolved ``dtype`` argument;
+    ``{standin}`` and ``{threads}`` are of ``surroundings``. Raises PennyError (usage) when the profile has no
+    section for the device, names an unknown placeholder, or settings contradict each other (see `rules`).
     """
     if device not in profile.devices:
         raise PennyError(
@@ -96,33 +118,49 @@ def resolve(
             f"it is made for: {', '.join(profile.devices)}.",
             ExitCode.USAGE,
         )
-    overrides = overrides or Overrides()
+    layers = [overrides] if isinstance(overrides, Overrides) else list(overrides or ())
     section = profile.section(device)
+    merged = merge(profile, device, layers, without)
+    only = section.compute_capability if len(section.compute_capability) == 1 else ()
+    capability = (only[0] if only else surroundings.compute_capability) if device == "cuda" else None
+
+    settings, origins = merged.draft.sglang, merged.origins
+    derived = speculation.complete(settings) | backends.complete(settings, capability)
+    settings.update(derived)
+    origins.update(dict.fromkeys((f"sglang.{key}" for key in derived), DERIVED))
+
     host, port = host or profile.defaults.host, profile.defaults.port if port is None else port
-    settings: dict[str, Any] = {"served_model_name": profile.name, **profile.sglang, **section.sglang}
-    settings.update(overrides.sglang)
     args = ["--model-path", str(checkpoint), "--device", device, "--host", host, "--port", str(port)]
     for key, value in settings.items():
-        args += _rendered(catalogue()[key], value) if value is not None else []
+        args += _rendered(catalogue()[key], value)
 
     placeholders = {
         "dtype": str(settings.get("dtype") or "auto"),
         "standin": str(surroundings.standin),
         "threads": str(surroundings.threads),
     }
-    features = profile.features + section.features
+    features = (*profile.features, *section.features, *merged.needs)
     cpu = {"SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": "{standin}"} if device == "cpu" else {}
-    env = {**cpu, **profile.env, **section.env, **overrides.env, "PENNY_FEATURES": ",".join(features)}
+    env = {**cpu, **merged.draft.env, "PENNY_FEATURES": ",".join(features)}
+    draft = settings.get("speculative_draft_model_path")
+    if "draft-overrides" in features and draft and Path(str(draft)) != checkpoint:
+        env["PENNY_DRAFT_PATH"] = str(draft)
+    check_settings(Case(settings, merged.options, device, capability))
     return Launch(
         profile=profile.name,
         device=device,
         checkpoint=checkpoint,
-        model_name=str(settings["served_model_name"] or checkpoint),
+        model_name=str(settings.get("served_model_name") or checkpoint),
         host=host,
         port=port,
         features=features,
         args=tuple(args),
         env={name: _filled(name, v, placeholders) for name, v in env.items() if v is not None},
+        needs=merged.needs,
+        settings=settings,
+        options=merged.options,
+        origins=origins,
+        compute_capability=capability,
     )
 
 
@@ -131,14 +169,18 @@ def _rendered(flag: Flag, value: Any) -> list[str]:
         return [flag.option] if value else []
     if flag.kind == "toggle":
         return [flag.option if value else "--no-" + flag.option.removeprefix("--")]
-    return [flag.option, *(str(v) for v in (value if isinstance(value, list) else [value]))]
+    values = value if isinstance(value, list) else [value]
+    return [flag.option, *(compact(v) if isinstance(v, dict) else str(v) for v in values)]
 
 
 def _filled(name: str, text: str, placeholders: Mapping[str, str]) -> str:
-    for _, field, _, _ in string.Formatter().parse(text):
-        if field is not None and field not in placeholders:
+    # JSON has braces of its own.
+    if text.startswith("{") and text.endswith("}") and ":" in text:
+        return text
+    for _, field_name, _, _ in string.Formatter().parse(text):
+        if field_name is not None and field_name not in placeholders:
             raise PennyError(
-                f"env.{name} uses the placeholder {{{field}}}; known are: {', '.join(placeholders)}.",
+                f"env.{name} uses the placeholder {{{field_name}}}; known are: {', '.join(placeholders)}.",
                 ExitCode.USAGE,
             )
     return text.format(**placeholders)

@@ -14,8 +14,13 @@ from pydantic_core import ErrorDetails
 from penny_server.errors import ExitCode, PennyError
 from penny_server.nearest import did_you_mean
 from penny_server.profiles.flags import canonical, catalogue
+from penny_server.profiles.options import OPTIONS, checked_option
 from penny_server.profiles.overrides import OWN_OPTIONS, checked
-from penny_server.profiles.schema import Profile
+from penny_server.profiles.planned import PLANNED
+from penny_server.profiles.schema import Profile, Settings
+
+DEFAULT_PROFILE = "flash-next-frspec"
+"""What ``penny serve`` takes when no profile is named."""
 
 
 def _folder() -> dict[str, str]:
@@ -42,33 +47,93 @@ def load(name_or_path: str) -> Profile:
             return parse(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise PennyError(f"The profile file {path} cannot be read: {error}.", ExitCode.USAGE) from error
+    return parse(_text(name_or_path), f"profile {name_or_path}")
+
+
+def _text(name: str) -> str:
     texts = _folder()
-    if name_or_path not in texts:
+    if name not in texts:
         raise PennyError(
-            f"There is no profile {name_or_path!r}. {did_you_mean(name_or_path, texts)}".strip(),
+            f"There is no profile {name!r}. {did_you_mean(name, texts)}".strip(),
             ExitCode.USAGE,
             "List them with `penny profiles`, or give the path of a .toml file.",
         )
-    return parse(texts[name_or_path], f"profile {name_or_path}")
+    return texts[name]
 
 
 def parse(text: str, where: str) -> Profile:
-    """Validates the TOML ``text`` of a profile; ``where`` names it in errors. Raises PennyError (usage)."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PennyError(f"{where} is not valid TOML: {error}.", ExitCode.USAGE) from error
+    """Validates the TOML ``text`` of a profile; ``where`` names it in errors. Raises PennyError (usage).
+
+    A profile that says ``extends = "NAME"`` has the settings of that profile too; its own win, table by table.
+    """
+    raw, sources = _extended(text, where, ())
     try:
         profile = Profile.model_validate(raw)
     except ValidationError as error:
         message = " ".join(_sentence(detail, raw) for detail in error.errors())
         raise PennyError(f"{where} does not fit the schema. {message}", ExitCode.USAGE) from error
-    tables = {"sglang": profile.sglang}
-    tables |= {f"{device}.sglang": profile.section(device).sglang for device in profile.devices}
-    for table, values in tables.items():
-        for key, value in values.items():
-            _check_argument(f"{where}, [{table}]", key, value)
-    return profile
+    for table, settings in _tables(profile).items():
+        for key, value in settings.sglang.items():
+            _check_argument(f"{where}, [{table}sglang]", key, value)
+    for key, value in profile.options.items():
+        if key not in OPTIONS:
+            hint = did_you_mean(key, OPTIONS)
+            raise PennyError(f"{where}, [options]: {key!r} is not an option. {hint}".strip(), ExitCode.USAGE)
+        if value != "":
+            checked_option(key, value, where=f"{where}, [options]: {key}")
+    for need in profile.needs:
+        if need not in PLANNED:
+            hint = did_you_mean(need, PLANNED)
+            raise PennyError(
+                f"{where}, [needs]: there is no planned feature {need!r}. {hint}".strip(), ExitCode.USAGE
+            )
+    return profile.extending(sources)
+
+
+def _tables(profile: Profile) -> dict[str, Settings]:
+    tables: dict[str, Settings] = {"": Settings(sglang=profile.sglang)}
+    tables |= {f"{device}.": profile.section(device) for device in profile.devices}
+    tables |= {f"tp.{gpus}.": settings for gpus, settings in profile.tp.items()}
+    for name, need in profile.needs.items():
+        tables |= {f"needs.{name}.": need, f"needs.{name}.without.": need.without}
+    return tables
+
+
+def _extended(text: str, where: str, seen: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The tables of a profile on those that it extends, and which profile each setting is from."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PennyError(f"{where} is not valid TOML: {error}.", ExitCode.USAGE) from error
+    name = raw.get("name", where)
+    own = dict.fromkeys(_paths(raw), f"profile {name}")
+    parent = raw.pop("extends", None)
+    if parent is None:
+        return raw, own
+    if not isinstance(parent, str) or parent in seen:
+        raise PennyError(
+            f"{where}: extends takes the name of another profile, and got {parent!r}.", ExitCode.USAGE
+        )
+    base, sources = _extended(_text(parent), f"profile {parent}", (*seen, parent))
+    return _over(base, raw), sources | own
+
+
+def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _over(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
+        for key, value in top.items()
+    }
+    return {**base, **both}
+
+
+def _paths(raw: Mapping[str, Any]) -> list[str]:
+    """``sglang.KEY``, ``env.KEY`` and ``options.KEY`` of the file and of its device sections."""
+    found = []
+    for start, table in (("", raw), ("cpu.", raw.get("cpu", {})), ("cuda.", raw.get("cuda", {}))):
+        for kind in ("sglang", "env", "options"):
+            values = table.get(kind, {}) if isinstance(table, dict) else {}
+            found += [f"{start}{kind}.{key}" for key in values] if isinstance(values, dict) else []
+    return found
 
 
 def _check_argument(where: str, key: str, value: Any) -> None:
@@ -79,7 +144,8 @@ def _check_argument(where: str, key: str, value: Any) -> None:
     if key not in catalogue():
         hint = did_you_mean(canonical(key), catalogue())
         raise PennyError(f"{where}: {key!r} is not an argument of SGLang. {hint}".strip(), ExitCode.USAGE)
-    checked(catalogue()[key], value, where=f"{where}: {key}")
+    if value != "":
+        checked(catalogue()[key], value, where=f"{where}: {key}")
 
 
 def _sentence(detail: ErrorDetails, raw: Mapping[str, Any]) -> str:
@@ -103,4 +169,4 @@ def _keys_at(location: list[str]) -> list[str]:
         if not tables:
             return []
         model = tables[0]
-    return list(model.model_fields)
+    return [*model.model_fields, *(["extends"] if model is Profile else [])]

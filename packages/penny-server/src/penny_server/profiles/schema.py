@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 Device = Literal["cpu", "cuda"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 
-Value = bool | int | float | str | list[int | float | str]
+Value = bool | int | float | str | list[int | float | str] | dict[str, Any]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.\-]*$")]
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 EnvName = Annotated[str, Field(pattern=f"^{ENV_NAME}$")]
@@ -21,7 +22,7 @@ class _Table(BaseModel):
 
 
 class ModelSource(_Table):
-    """Where the checkpoint comes from: one of our tiny ones, a folder, or ``--model`` on the command line."""
+    """Where a checkpoint comes from: one of our tiny ones, a folder, or the command line."""
 
     tiny: str | None = None
     path: Path | None = None
@@ -34,17 +35,32 @@ class ModelSource(_Table):
         return self
 
 
-class DeviceSection(_Table):
+class Settings(_Table):
+    """SGLang arguments and environment. An empty text takes a setting away, so that SGLang's default holds."""
+
+    sglang: dict[str, Value] = {}
+    env: dict[EnvName, str] = {}
+
+
+class DeviceSection(Settings):
     """What one device adds: seam features, SGLang arguments, environment, and the GPUs it was made for.
 
     Environment values may hold ``{dtype}``, ``{standin}`` and ``{threads}`` (see `resolve`).
-    An empty ``compute_capability`` means any NVIDIA GPU.
+    An empty ``compute_capability`` means any NVIDIA GPU; ``vram_gib`` is the least memory of each GPU in GiB.
     """
 
     features: tuple[str, ...] = ()
-    sglang: dict[str, Value] = {}
-    env: dict[EnvName, str] = {}
     compute_capability: tuple[str, ...] = ()
+    vram_gib: Annotated[float, Field(ge=0)] = 0
+
+
+class Need(Settings):
+    """A feature that the profile is made for and that is not built yet, with the settings that belong to it.
+
+    ``without`` holds instead when the server is started without the feature (``penny serve --without NAME``).
+    """
+
+    without: Settings = Settings()
 
 
 class Defaults(_Table):
@@ -55,17 +71,39 @@ class Defaults(_Table):
 
 
 class Profile(_Table):
-    """One launch profile. ``features``, ``[sglang]`` and ``[env]`` hold for every device with a section."""
+    """One launch profile. ``features``, ``[sglang]`` and ``[env]`` hold for every device with a section.
+
+    Attributes:
+        draft: Where the checkpoint of the draft model comes from; None for no draft or one inside the model's.
+        options: Settings of ours that stand for several of SGLang's (see `options`).
+        needs: Features that are not built yet, by name; a start is refused with these names.
+        tp: What changes for two GPUs and more, by the number of GPUs; without an entry that number is refused.
+    """
 
     name: Name
     summary: str
     model: ModelSource
+    draft: ModelSource | None = None
     features: tuple[str, ...] = ()
+    options: dict[str, Value] = {}
     sglang: dict[str, Value] = {}
     env: dict[EnvName, str] = {}
+    needs: dict[str, Need] = {}
+    tp: dict[int, Settings] = {}
     cpu: DeviceSection | None = None
     cuda: DeviceSection | None = None
     defaults: Defaults = Defaults()
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Which profile each setting comes from, by its place in the file, where the profile extends others."""
+        return self._sources
+
+    def extending(self, sources: Mapping[str, str]) -> Profile:
+        """This profile with its `sources` noted."""
+        self._sources.update(sources)
+        return self
 
     @model_validator(mode="after")
     def _some_device(self) -> Profile:
