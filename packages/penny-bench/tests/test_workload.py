@@ -180,7 +180,7 @@ def test_prefill_without_server_spans_says_so() -> None:
     )
     result = measured(workload, plain)
     assert {m.key for m in result.metrics} == {"ttft", "input"}
-    assert "does not tell its prefill time" in result.notes[0]
+    assert "HTTP 404" in result.notes[0]
     assert len(result.notes) == 1
 
 

@@ -49,7 +49,12 @@ def check_resumable(document: dict[str, Any], what: RunPlan | Workload, seed: in
     if before is not None:
         raise BenchError(f"The run was of the workload {before['name']}; name it with --workload.")
     plan = document["plan"]
-    now = {"load": load_part(what.load), "tokens": what.tokens, "prompt_tokens": what.prompt_tokens}
+    now = {
+        "load": load_part(what.load),
+        "tokens": what.tokens,
+        "prompt_tokens": what.prompt_tokens,
+        "random_prompts": what.random_prompts,
+    }
     for key, value in now.items():
         if plan[key] != value:
             raise BenchError(f"The run had {key} {plan[key]}, not {value}; give the same options again.")

@@ -48,6 +48,9 @@ def run(
     same_prompt: Annotated[
         bool, typer.Option("--same-prompt", help="Send one prompt over and over.")
     ] = False,
+    random_prompts: Annotated[
+        bool, typer.Option("--random-prompts", help="Send random words in place of real text.")
+    ] = False,
     allow_cached: Annotated[
         bool, typer.Option("--allow-cached", help="Status 0 although a prefix cache took part.")
     ] = False,
@@ -99,6 +102,7 @@ def run(
             warmups=warmups,
             seed=number,
             same_prompt=same_prompt,
+            random_prompts=random_prompts,
             cached_limit=cached_limit,
             slo=Slo.parse(slo) if slo else None,
         )

@@ -158,7 +158,8 @@ def _plan(plan: RunPlan) -> dict[str, Any]:
 
 def _workload_plan(result: WorkloadResult) -> dict[str, Any]:
     empty = dict.fromkeys(("load", "requests", "duration", "tokens", "prompt_tokens", "warmups", "slo"))
-    return {**empty, "seed": result.seed, "same_prompt": False, "cached_limit": result.cached_limit}
+    fixed = {"same_prompt": False, "random_prompts": False}
+    return {**empty, **fixed, "seed": result.seed, "cached_limit": result.cached_limit}
 
 
 def load_part(load: Load) -> dict[str, Any]:

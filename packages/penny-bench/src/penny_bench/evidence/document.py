@@ -308,6 +308,7 @@ class PlanPart(_Part):
     warmups: Count | None
     seed: Count
     same_prompt: bool
+    random_prompts: bool = Field(description="random words in place of real text")
     cached_limit: Count
     slo: dict[str, float | None] | None
 

@@ -22,7 +22,7 @@ from penny_bench.load.parse import Load
 from penny_bench.load.slo import Slo
 from penny_bench.load.trace import Trace
 from penny_bench.measure import Clock, new_clock, preflight
-from penny_bench.text import Gauge, prompt
+from penny_bench.text import Gauge, prompt, random_prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,8 @@ class RunPlan:
         warmups: requests sent together before, kept apart.
         seed: of the arrivals and of the prompts.
         same_prompt: send one prompt over and over, which a prefix cache will know.
+        random_prompts: send random words in place of real text. Speculation and caches then meet something that
+            no user sends.
         cached_limit: cached prompt tokens of a request above which the run counts as contaminated.
         slo: what makes a request good; None for no goodput.
     """
@@ -49,6 +51,7 @@ class RunPlan:
     warmups: int = 4
     seed: int = 0
     same_prompt: bool = False
+    random_prompts: bool = False
     cached_limit: int = 32
     slo: Slo | None = None
 
@@ -242,7 +245,8 @@ async def _drive(
 def _job(plan: RunPlan, gauge: Gauge, serial: int, number: int, slot: Slot) -> _Job:
     prompt_tokens = slot.prompt_tokens or plan.prompt_tokens
     tokens = slot.tokens or plan.tokens
-    text = prompt(prompt_tokens, plan.seed, 1 if plan.same_prompt else serial + number, gauge)
+    make = random_prompt if plan.random_prompts else prompt
+    text = make(prompt_tokens, plan.seed, 1 if plan.same_prompt else serial + number, gauge)
     return _Job(number, slot, text, prompt_tokens, tokens)
 
 
