@@ -12,7 +12,7 @@ from penny_bench.errors import BenchError
 from penny_bench.report.plot import ecdf, edges, histogram, sample, wide
 from penny_bench.report.read import Document, parse_document, read_document
 from penny_bench.report.section import Section
-from penny_bench.report.sections import report_of
+from penny_bench.report.sections import report_of, reports_of
 from penny_bench.report.sections.cached import split
 from penny_bench.report.sections.gpu import joules
 from penny_bench.report.sections.stages import stages
@@ -298,6 +298,55 @@ def test_a_share_of_a_floor_is_shown() -> None:
     assert found.figures[0].data[0]["x"] == [75.0]
 
 
+def test_the_servers_counters_are_drawn_and_what_they_grew_by_is_told() -> None:
+    samples = [
+        {"t": 2.0 * i, "running": i, "token_usage": 0.25 * i, "queued": None, "output_tokens": 100.0 + 50 * i}
+        for i in range(3)
+    ]
+    server = {"model": "m", "samples": [*samples, {"t": 6.0, "running": None, "retracted": 1.0}]}
+    found = section(run(request(0, None, 0.0), server=server), "server")
+    assert [choice.label for choice in found.figures[0].choices] == ["requests running", "KV pool in use, %"]
+    trace = found.figures[0].choices[1].data[0]
+    assert (trace["x"], trace["y"]) == ([0.0, 2.0, 4.0], [0.0, 25.0, 50.0])
+    assert found.tables[0].rows == (
+        ("requests running", "0", "1", "2"),
+        ("KV pool in use, %", "0", "25", "50"),
+    )
+    assert found.tables[1].rows == (("output tokens", "100"),)
+
+
+def test_results_stand_side_by_side() -> None:
+    def metric(phase: str, key: str, value: float) -> dict[str, Any]:
+        return {"phase": phase, "key": key, "label": key, "value": value, "unit": "tok/s"}
+
+    one = run(request(0, "C1", 0.0), metrics=[metric("C1", "a", 1.0), metric("C4", "a", 2.0)])
+    two = run(request(0, "C1", 0.0), metrics=[metric("C1", "b", 3.0), metric("C4", "a", 4.0)])
+    other = Document("two.json", "1" * 64, two.value)
+    first = reports_of([one, other])[0]
+    (table,) = first.sections[0].tables
+    assert table.heads == ("phase", "metric", "run.json", "two.json")
+    assert table.rows == (
+        ("C1", "a", "1 tok/s", "-"),
+        ("C1", "b", "-", "3 tok/s"),
+        ("C4", "a", "2 tok/s", "4 tok/s"),
+    )
+    assert [each.title for each in reports_of([one])] == [report_of(one).title]
+
+
+def test_tiles_show_a_number_of_each_phase() -> None:
+    def metric(phase: str, key: str) -> dict[str, Any]:
+        return {"phase": phase, "key": key, "label": key, "value": 1.0, "unit": "s"}
+
+    metrics = [metric(phase, key) for phase in ("C1", "C4") for key in ("a", "b", "c")]
+    found = section(run(request(0, "C1", 0.0), metrics=metrics), "headline")
+    assert [(tile.remark, tile.label) for tile in found.tiles] == [
+        ("C1", "a"),
+        ("C4", "a"),
+        ("C1", "b"),
+        ("C1", "c"),
+    ]
+
+
 def test_what_is_missing_is_said_in_a_sentence() -> None:
     for each in report_of(run(request(0, None, 0.0))).sections:
         if each.absent:
@@ -309,7 +358,7 @@ def test_what_is_missing_is_said_in_a_sentence() -> None:
             traces = [trace for choice in figure.choices for trace in choice.data] or figure.data
             assert all(len(trace["x"]) > 0 for trace in traces)
     absent = {each.key for each in report_of(run(request(0, None, 0.0))).sections if each.absent}
-    assert absent == {"headline", "checks", "context", "acceptance", "gpu"}
+    assert absent == {"headline", "checks", "context", "acceptance", "gpu", "server"}
 
 
 def test_a_run_in_which_all_failed_still_has_a_report() -> None:

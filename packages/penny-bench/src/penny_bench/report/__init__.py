@@ -8,7 +8,7 @@ from penny_bench.report.metrics import Metric, metrics_of
 from penny_bench.report.read import Document, parse_document, read_document
 from penny_bench.report.rows import Row, rows
 from penny_bench.report.run_table import print_run
-from penny_bench.report.sections import report_of
+from penny_bench.report.sections import report_of, reports_of
 from penny_bench.report.table import print_result
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "print_run",
     "read_document",
     "report_of",
+    "reports_of",
     "rows",
     "write_json",
 ]

@@ -12,7 +12,7 @@ from penny_bench.report.files import check_folder, write_text
 from penny_bench.report.html import html
 from penny_bench.report.markdown import markdown
 from penny_bench.report.read import read_document
-from penny_bench.report.sections import report_of
+from penny_bench.report.sections import reports_of
 
 
 def report(
@@ -30,8 +30,9 @@ def report(
     """
     check_folder(html_file, "--html")
     check_folder(markdown_file, "--markdown")
-    made = [report_of(read_document(path)) for path in files]
-    title = made[0].title if len(made) == 1 else f"{len(made)} results"
+    documents = [read_document(path) for path in files]
+    made = reports_of(documents)
+    title = made[0].title if len(made) == 1 else f"{len(documents)} results"
     if html_file:
         write_text(html_file, html(title, made, __version__))
     text = markdown(title, made)

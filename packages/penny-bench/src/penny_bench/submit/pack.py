@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penny_bench.errors import BenchError
-from penny_bench.report import Document, markdown, parse_document, report_of
+from penny_bench.report import Document, markdown, parse_document, reports_of
 from penny_bench.report.document import json_text
 from penny_bench.report.markdown import escaped
 from penny_bench.report.read import DECODE, RUN
@@ -111,7 +111,7 @@ def _name(name: str, taken: dict[str, Any]) -> str:
 
 
 def _readme(documents: Sequence[Document], about: About) -> str:
-    reports = [report_of(document) for document in documents]
+    reports = reports_of(documents)
     lines = [
         f"Submitted by {escaped(about.name)}." if about.name else "The submitter gave no name.",
         f"Hardware: {escaped(about.hardware_note)}" if about.hardware_note else "",
@@ -120,7 +120,7 @@ def _readme(documents: Sequence[Document], about: About) -> str:
         else "No licence was given, so this may not be published.",
         "`penny-bench submit --check FILE` verifies it.",
     ]
-    title = reports[0].title if len(reports) == 1 else f"{len(reports)} results"
+    title = reports[0].title if len(reports) == 1 else f"{len(documents)} results"
     head, rest = markdown(title, reports).split("\n", 1)
     return "\n\n".join([head, *filter(None, lines)]) + "\n" + rest
 

@@ -1,5 +1,7 @@
 """The sections of a report, one file for each question."""
 
+from collections.abc import Sequence
+
 from penny_bench.report.read import COMPARE, Document
 from penny_bench.report.section import Report
 from penny_bench.report.sections.acceptance import acceptance
@@ -11,6 +13,8 @@ from penny_bench.report.sections.gpu import gpu
 from penny_bench.report.sections.headline import headline
 from penny_bench.report.sections.latency import latency
 from penny_bench.report.sections.outcome import checks, failures
+from penny_bench.report.sections.overview import overview
+from penny_bench.report.sections.server import server
 from penny_bench.report.sections.setup import setup
 from penny_bench.report.sections.tokens import tokens
 from penny_bench.report.sections.waterfall import waterfall
@@ -27,6 +31,7 @@ SECTIONS = (
     cached,
     waterfall,
     gantt,
+    server,
     gpu,
     setup,
 )
@@ -41,6 +46,12 @@ def report_of(document: Document) -> Report:
     return Report(_title(document), document.name, tuple(section(laid) for section in SECTIONS))
 
 
+def reports_of(documents: Sequence[Document]) -> list[Report]:
+    """A report for each document, and before them all results side by side, where there are several."""
+    first = overview(documents)
+    return [*([first] if first else []), *(report_of(document) for document in documents)]
+
+
 def _title(document: Document) -> str:
     value = document.value
     workload = value.get("workload") or {}
@@ -53,4 +64,4 @@ def _title(document: Document) -> str:
     return ", ".join(filter(None, (what.strip(), model, started)))
 
 
-__all__ = ["SECTIONS", "report_of"]
+__all__ = ["SECTIONS", "report_of", "reports_of"]

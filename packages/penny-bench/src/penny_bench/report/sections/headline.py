@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penny_bench.report.metrics import Metric
 from penny_bench.report.plot import axis, colour, rounded, said
 from penny_bench.report.section import Figure, Section, Table, Tile
@@ -38,7 +40,7 @@ def headline(sheet: Sheet) -> Section:
     return Section(
         "headline",
         "Headline",
-        tiles=tuple(_tile(metric) for metric in metrics[:TILES]),
+        tiles=tuple(_tile(metric) for metric in _first(metrics)),
         lines=(f"{measured}.",),
         figures=(_floors(floors),) if floors else (),
         tables=(Table(heads, tuple(_row(metric, bool(floors)) for metric in metrics), left=frozenset({1})),),
@@ -76,6 +78,14 @@ def alarms(sheet: Sheet) -> tuple[str, ...]:
     if (value.get("server") or {}).get("extensions") is False:
         lines.append("The server refused ignore_eos and running usage counts: answers may end early.")
     return (*lines, *(value.get("notes") or ()))
+
+
+def _first(metrics: Sequence[Metric]) -> list[Metric]:
+    """The first number of each phase, then further ones in order."""
+    heads = {metric.phase: metric for metric in reversed(metrics)}
+    chosen = [metric for metric in metrics if heads[metric.phase] is metric][:TILES]
+    rest = [metric for metric in metrics if metric not in chosen]
+    return [*chosen, *rest[: TILES - len(chosen)]]
 
 
 def _tile(metric: Metric) -> Tile:
