@@ -170,10 +170,28 @@ def test_the_sheet_is_blind_and_its_order_comes_from_the_seed(run: dict[str, Any
     cases = [reply["case"] for reply in made["replies"]]
     assert cases != sorted(cases)
     assert cases != [reply["case"] for reply in sheet([run, other], 8)["replies"]]
-    assert text.count("I cannot say.") == 9
+    assert text.count("I cannot say.") == 9 + 1  # once more before the second question of C8
     assert text.count("The tank is full at 13:03.") == 4  # what the model is told that it said
     with pytest.raises(BenchError, match="given twice"):
         sheet([run, run], 7)
+
+
+def test_the_sheet_tells_what_was_said_before_and_leaves_out_what_is_empty() -> None:
+    def say(case: str, turn: int, question: Question) -> Reply:
+        return Reply(f"This is turn {turn} of {case}." if case.startswith("C8") else " ")
+
+    made = document(measure(say, warmups=0)[0])
+    assert [reply["case"] for reply in sheet([made], 1)["replies"]] == ["C8 correction"] * 2
+    text = markdown([made], 1)
+    second = next(part for part in text.split("\n## ") if "Reply to be marked:\n\n> This is turn 1" in part)
+    assert "Assistant, before:\n\n> This is turn 0 of C8 correction." in second
+    assert (
+        second.index("step by step")
+        < second.index("turn 0")
+        < second.index("A colleague")
+        < second.index("turn 1")
+    )
+    assert made["checks"]["open"] == 2
 
 
 def test_marks_are_counted(run: dict[str, Any]) -> None:

@@ -330,6 +330,7 @@ def test_points() -> None:
     half = {**GOOD, "n": 2.7, "way": ["y", "x"], "ok": "false"}
     assert points(json.dumps(half)) == [(False, 2), (False, pytest.approx(4 / 3)), (None, 0)]
     assert points("It is 2.5.") == [(False, 0), (False, 0), (None, 0)]
+    assert points(" \n") == [(False, 0), (False, 0), (False, 0)]  # nothing for a person to judge
     details = [check.detail for check in rubric_checks("C0", QUESTION, json.dumps(half))]
     assert details[0] == "n is 2.7, not 2.5."
     assert all(check.of == POINTS for check in rubric_checks("C0", QUESTION, ""))

@@ -31,12 +31,13 @@ def last_object(words: str) -> dict[str, Any] | None:
 
 
 def rubric_checks(case: str, question: Question, words: str) -> list[Check]:
-    """A check for each item of the rubric; one that a person must judge is open."""
+    """A check for each item of the rubric; one that a person must judge is open, if there is anything to judge."""
     found = last_object(words)
     checks = []
     for item in question.items:
         if item.guide:
-            checks.append(Check(case, item.name, None, "", 0.0, POINTS))
+            empty = "" if words.strip() else "The reply is empty."
+            checks.append(Check(case, item.name, False if empty else None, empty, 0.0, POINTS))
             continue
         wrong = [key for key in item.keys if found is None or not right(key, found)]
         points = POINTS * (len(item.keys) - len(wrong)) / len(item.keys)

@@ -24,6 +24,7 @@ class Entry:
         id: made of the seed and the reply; it tells nothing, but finds the reply again.
         case, question: what was asked.
         reply: what the model said in the end, without its thoughts.
+        before: what it said in earlier turns of the case.
         place: index of the request in its document.
     """
 
@@ -31,6 +32,7 @@ class Entry:
     case: ReasoningCase
     question: Question
     reply: str
+    before: tuple[str, ...]
     place: int
 
     @property
@@ -40,7 +42,7 @@ class Entry:
 
 
 def entries(document: Document, seed: int) -> list[Entry]:
-    """The replies of a run that a person must judge, in the order of the run.
+    """The replies of a run that a person must judge, in the order of the run; empty ones need no judge.
 
     Raises:
         BenchError: it is no run of the reasoning workload, or of cases that this version does not have.
@@ -50,13 +52,16 @@ def entries(document: Document, seed: int) -> list[Entry]:
         raise BenchError(
             "This is no result of the workload reasoning; grade what penny-bench run wrote with --json."
         )
-    return [
-        Entry(_id(document, request, seed), case, question, request["text"]["content"], place)
-        for place, request in enumerate(document["requests"])
-        if not request["failure"] and request["text"]
-        for case, question in [_asked(request)]
-        if any(item.guide for item in question.items)
-    ]
+    found = []
+    said: dict[str, tuple[str, ...]] = {}
+    for place, request in enumerate(document["requests"]):
+        words = request["text"]["content"] if request["text"] and not request["failure"] else ""
+        case, question = _asked(request)
+        before = said.get(case.name, ())
+        said[case.name] = (*before, words)
+        if words.strip() and any(item.guide for item in question.items):
+            found.append(Entry(_id(document, request, seed), case, question, words, before, place))
+    return found
 
 
 def sheet(documents: Sequence[Document], seed: int) -> dict[str, Any]:
@@ -100,15 +105,17 @@ def _lines(found: Sequence[Entry]) -> Iterator[str]:
         yield from ("", f"## {entry.id} ({entry.case.name})", "")
         for message in entry.case.history:
             yield from _quoted(f"{message['role'].capitalize()}, before", message["content"])
-        for question in entry.case.questions[: entry.case.questions.index(entry.question) + 1]:
-            yield from _quoted("User", question.words)
-        yield from _quoted("Reply to be marked", entry.reply or "(nothing)")
+        for question, words in zip(entry.case.questions, entry.before, strict=False):
+            yield from _quoted("User, before", question.words)
+            yield from _quoted("Assistant, before", words)
+        yield from _quoted("User", entry.question.words)
+        yield from _quoted("Reply to be marked", entry.reply)
         yield from (f"- **{item.name}**, 0 to {POINTS}. {item.guide}" for item in entry.items)
 
 
 def _quoted(who: str, words: str) -> Iterator[str]:
     yield from (f"{who}:", "")
-    yield from (f"> {line}".rstrip() for line in words.splitlines())
+    yield from (f"> {line}".rstrip() for line in words.strip().splitlines())
     yield ""
 
 
