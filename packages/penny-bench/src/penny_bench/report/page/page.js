@@ -75,8 +75,12 @@
   next(0);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => {
+    document.documentElement.classList.add("printing"); // light colours on paper, whatever the screen has
     document.querySelectorAll("details").forEach((each) => { each.open = true; });
     keys.forEach(draw);
   });
-  window.addEventListener("afterprint", redraw);
+  window.addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("printing");
+    redraw();
+  });
 })();
