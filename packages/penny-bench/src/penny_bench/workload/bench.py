@@ -183,6 +183,7 @@ class Bench:
         streams: int | None = None,
         total: int | None = None,
         cached: bool = False,
+        resume: bool = True,
     ) -> AsyncIterator[Phase]:
         """A part of the run.
 
@@ -193,10 +194,12 @@ class Bench:
             streams: how many run at once, where that is one number.
             total: requests that it will send, where known, for progress.
             cached: whether prompts are meant to come from the server's cache; else that is contamination.
+            resume: whether its requests may be taken from an interrupted run: not where their number depends on
+                how long they take.
         """
         if any(phase.name == name for phase in self.phases):
             raise ValueError(f"There is already a phase {name!r}; give each its own name.")
-        stored = self._earlier.get(name)
+        stored = self._earlier.get(name) if resume else None
         phase = Phase(self, name, label, warmup, stored)
         self.observer.phase(label, total)
         started = stored.started if stored else self.clock()

@@ -66,7 +66,8 @@ async def run(bench: Bench, settings: Settings) -> None:
         _long_metrics(phase, [request.record for request in alone])
     long: list[StreamRecord] = []
     windows: list[tuple[Window, Window, Window]] = []
-    async with bench.phase("together", "decode beside a long prefill") as phase:
+    # How many requests the streams send depends on how long the prefill takes.
+    async with bench.phase("together", "decode beside a long prefill", resume=False) as phase:
         for _ in range(settings.runs):
             users, record = await _together(bench, phase, settings)
             long.append(record)

@@ -38,7 +38,9 @@ def _init_cuda_graphs(original: Callable[..., Any], runner: Any, *args: Any, **k
     emit("graphs", "begin", draft=draft)
     result = original(runner, *args, **kwargs)
     emit("graphs", "end", draft=draft, device=str(runner.device))
-    if runner.tp_rank == 0:
+    from sglang.srt.runtime_context import get_parallel
+
+    if get_parallel().tp_rank == 0:
         emit("backends", "end", draft=draft, resolved=resolved_backends(runner))
     return result
 
