@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -306,10 +307,26 @@ def test_a_server_that_is_never_ready(world: World) -> None:
         world.go(plan)
 
 
-def test_results_that_cannot_be_compared_are_refused_after_the_first_two(world: World) -> None:
-    with pytest.raises(BenchError, match="There is a floor for 9 streams"):
-        world.go(world.plan("floor = { 9 = 8.0 }"))
-    assert world.started() == ["a", "b"]
+def test_finished_restarts_that_cannot_be_compared_are_refused_before_another_start(world: World) -> None:
+    median = {"median": 1.0, "minimum": 16.0}
+    row = dict.fromkeys(("aggregate", "stream", "whole", "ttft", "prompt_tokens", "output_tokens"), median)
+    plan = world.plan()
+    for side, hour, failures in (("a", 1, {}), ("b", 2, {"HTTP 503": 2})):
+        document = {
+            "schema": "penny-bench/decode/1",
+            "started": f"2026-01-01T{hour:02}:00:00+00:00",
+            "client": {},
+            "server": {"model": "m", "extensions": True},
+            "plan": {"tokens": 16, "prompt_tokens": 100, "runs": 1},
+            "summary": [{"concurrency": 1, **row, "failures": failures}],
+            "groups": [],
+        }
+        record = abba.Record(world.folder / "out", plan)
+        (record.begin() / "short.json").write_text(json.dumps(document))
+        record.finish(abba.Step(side, 1), datetime.now(UTC), 1.0)  # type: ignore[arg-type]
+    with pytest.raises(BenchError, match=r"cannot be compared\. .*b/01/short\.json, C1: 2 failed"):
+        world.go(plan)
+    assert not world.starts.exists()
 
 
 def test_dry_run_starts_nothing(world: World) -> None:
@@ -322,14 +339,19 @@ def test_dry_run_starts_nothing(world: World) -> None:
 
 
 def test_a_full_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, target: Path) -> None:
-        raise OSError(28, "No space left on device")
+    real = Path.open
 
-    monkeypatch.setattr(Path, "rename", full)
+    def full(self: Path, *more: Any, **named: Any) -> Any:
+        if self.name == "short.txt":
+            raise OSError(28, "No space left on device")
+        return real(self, *more, **named)
+
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(
         BenchError, match=r"Could not write below .*out: No space left .* run the same command again"
     ):
         world.go(world.plan())
+    assert world.started() == ["a"]
 
 
 def test_foreign_and_garbled_folders(world: World) -> None:

@@ -4,7 +4,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
 
 from penny_bench.stats.ratio import LARGEST
@@ -104,6 +103,8 @@ def restarts_needed(
 @lru_cache(maxsize=1024)
 def _shift(n: int, alpha: float, power: float, paired: bool) -> float:
     """Noncentrality at which the power is reached, in standard errors; it does not depend on the spread."""
+    from scipy.optimize import brentq  # a quarter of the time that every command takes to start
+
     high = 1.0
     while _power(n, high, alpha, paired) < power:
         high *= 2
