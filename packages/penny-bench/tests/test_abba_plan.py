@@ -29,7 +29,7 @@ def test_a_plan(tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, text))
     assert (plan.a.command, plan.b.command) == (("serve", "--fast"), ("serve", "x y"))
     assert (plan.a.url, plan.b.url) == ("http://127.0.0.1:8000", "https://other:1")
-    assert (plan.a.env, plan.a.folder) == ((("X", "1"),), tmp_path / "here")
+    assert (plan.a.env, plan.a.folder) == ((("X", "1"),), (tmp_path / "here").resolve())
     assert plan.measures[0].command == ("decode", "--tokens", "64")
     assert plan.measures[0].accept == (0,)
     assert (plan.settings.margin, plan.settings.metrics, plan.settings.paired) == (0.05, ("ttft",), True)

@@ -196,7 +196,7 @@ def _server(path: Path, side: Side, part: _Server, url: str | None) -> ServerPla
         )
     if not address.startswith(("http://", "https://")):
         raise BenchError(f"{path}: The url of [{side}] is {address!r}; give one like http://127.0.0.1:8000.")
-    folder = path.parent / part.folder if part.folder else None
+    folder = (path.parent / part.folder).resolve() if part.folder else None
     if folder and not folder.is_dir():
         raise BenchError(f"{path}: The key {side}.folder names {folder}, which is no folder.")
     return ServerPlan(
