@@ -19,6 +19,7 @@ KEPT_IN_FULL = ("router",)
 _ALGORITHMS: dict[str, Format] = {
     "FP8": "fp8",
     "FP8_PB_WO": "fp8-block",
+    "FP8_BLOCK_SCALES": "fp8-block",
     "NVFP4": "nvfp4",
     "W4A16_NVFP4": "nvfp4",
 }

@@ -74,7 +74,7 @@ def _machine(launch: Launch, gpu: str | None, vram: str | None) -> Machine:
     if launch.device == "cpu":
         import psutil
 
-        return plan.host(plan.memory(vram) if vram else psutil.virtual_memory().available)
+        return plan.cpu(plan.memory(vram) if vram else psutil.virtual_memory().available)
     if vram is not None:
         return plan.of_size(plan.memory(vram), launch.compute_capability)
     return plan.gpu(gpu or plan.DEFAULT_GPU)

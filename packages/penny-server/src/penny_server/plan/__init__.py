@@ -1,6 +1,6 @@
 """What fits on a GPU, from a ``config.json`` alone: the pool that SGLang would give, and where the memory goes."""
 
-from penny_server.plan.machines import DEFAULT_GPU, GPUS, Machine, gpu, host, memory, of_size
+from penny_server.plan.machines import DEFAULT_GPU, GPUS, Machine, cpu, gpu, memory, of_size
 from penny_server.plan.plan import Plan, Source, make_plan, read_source, with_block
 from penny_server.plan.settings import PlanSettings, read_settings, settings_of
 
@@ -11,8 +11,8 @@ __all__ = [
     "Plan",
     "PlanSettings",
     "Source",
+    "cpu",
     "gpu",
-    "host",
     "make_plan",
     "memory",
     "of_size",

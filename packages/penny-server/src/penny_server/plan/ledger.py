@@ -7,7 +7,7 @@ from typing import Literal
 
 from penny_server.plan.constants import FLASHINFER_WORKSPACE, MIB, TRTLLM_WORKSPACE
 from penny_server.plan.demand import Demand
-from penny_server.plan.fraction import activations_mib, graphs_mib
+from penny_server.plan.fraction import graphs_mib
 from penny_server.plan.machines import Machine
 from penny_server.plan.settings import PlanSettings
 from penny_server.plan.sizing import Pool
@@ -28,7 +28,7 @@ class Line:
 
 
 def gpu_lines(machine: Machine, settings: PlanSettings, need: Demand, pool: Pool) -> tuple[Line, ...]:
-    """Everything that lies on the GPU once the server is ready; what is left over is free."""
+    """Everything that lies on the GPU once the server is ready; what is left over is free for activations."""
     lines = [Line("context", "CUDA context", machine.context, "estimate")] if machine.context else []
     lines += [Line("weights", f"{part.name} ({part.format})", part.bytes) for part in need.weights]
     if need.unexplained.bytes:
@@ -77,5 +77,4 @@ def _running(machine: Machine, settings: PlanSettings, need: Demand, pool: Pool)
         *lines,
         Line("run", "CUDA graphs", graphs, "estimate"),
         Line("run", "attention workspaces", workspaces, "estimate"),
-        Line("run", "activations", int(activations_mib(machine, settings) * MIB), "estimate"),
     ]

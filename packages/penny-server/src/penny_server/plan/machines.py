@@ -79,6 +79,6 @@ def of_size(size: int, capability: str | None) -> Machine:
     return Machine(f"a GPU with {size / GIB:.2f} GiB", size, size, capability, CONTEXT.bytes, "--vram")
 
 
-def host(size: int) -> Machine:
+def cpu(size: int) -> Machine:
     """A machine that serves from its processor and ``size`` bytes of free memory."""
     return Machine(f"a CPU with {size / GIB:.2f} GiB free", size, size, None, 0, "free memory of the host")

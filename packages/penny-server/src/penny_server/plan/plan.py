@@ -17,9 +17,9 @@ from penny_models.shapes import (
 )
 from penny_server.errors import ExitCode, PennyError
 from penny_server.plan.checks import check_settings
-from penny_server.plan.constants import COMFORTABLE_SLOTS
+from penny_server.plan.constants import COMFORTABLE_SLOTS, MIB
 from penny_server.plan.demand import Demand, demand
-from penny_server.plan.fraction import memory_fraction
+from penny_server.plan.fraction import activations_mib, memory_fraction
 from penny_server.plan.host import HostPlan, plan_host
 from penny_server.plan.ledger import Line, gpu_lines
 from penny_server.plan.levers import Lever, levers
@@ -33,7 +33,8 @@ class Plan:
     """A server before it is started.
 
     Attributes:
-        free: GPU memory in bytes that nothing on the list takes; below zero, estimates do not fit.
+        free: GPU memory in bytes that nothing on the list takes, for activations; ``rule`` is what SGLang's rule of
+            thumb wants for them.
         notes: sentences about what is odd, or not known.
     """
 
@@ -44,6 +45,7 @@ class Plan:
     pool: Pool
     lines: tuple[Line, ...]
     free: int
+    rule: int
     host: HostPlan
     levers: tuple[Lever, ...]
     notes: tuple[str, ...]
@@ -96,6 +98,7 @@ def make_plan(source: Source, settings: PlanSettings, machine: Machine) -> Plan:
         pool=pool,
         lines=lines,
         free=machine.usable - sum(line.bytes for line in lines),
+        rule=int(activations_mib(machine, settings) * MIB) if settings.device == "cuda" else 0,
         host=plan_host(model, settings, need, pool),
         levers=levers(model, settings, fraction, tokens),
         notes=tuple(_notes(settings, need, pool)),

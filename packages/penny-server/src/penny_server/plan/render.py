@@ -16,10 +16,9 @@ GROUPS: dict[Group, tuple[str, str, str]] = {
     "draft": ("draft", "▓", "cyan"),
     "kv": ("KV pool", "▒", "green"),
     "states": ("recurrent state", "▚", "magenta"),
-    "run": ("graphs, workspaces, activations", "░", "yellow"),
+    "run": ("graphs and workspaces", "░", "yellow"),
 }
-FREE = ("free", "·", "dim")
-MARKS = {"exact": "", "estimate": "about ", "fitted": "fitted "}
+FREE = ("free, for activations", "·", "dim")
 SHOWN_LEVERS = 8
 
 
@@ -58,7 +57,7 @@ def _answer(plan: Plan) -> Text:
         f" at {need.cell:,} bytes each",
     )
     if pool.fits > pool.tokens:
-        text.append(f" ({pool.fits:,} would fit)")
+        text.append(f", the most asked for ({pool.fits:,} would fit)")
     text.append(
         f"\n{pool.requests:,} requests at once, each up to {need.context:,} tokens; {pool.slots:,} recurrent slots of "
         f"{size(need.slot.recurrent)}, {pool.per_request} for each request; memory fraction {plan.fraction:.3f}"
@@ -104,7 +103,7 @@ def _fill(table: Table, plan: Plan) -> None:
 
 
 def _how(line: Line) -> str:
-    return MARKS[line.how].strip()
+    return "" if line.how == "exact" else line.how
 
 
 def _elsewhere(plan: Plan) -> list[str]:

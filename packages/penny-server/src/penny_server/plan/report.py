@@ -34,6 +34,7 @@ def report(plan: Plan, profile: str, config: str) -> dict[str, Any]:
         "unexplained": asdict(need.unexplained),
         "gpu": [asdict(line) for line in plan.lines],
         "gpu_free": plan.free,
+        "activations_rule_of_thumb": plan.rule,
         "host": asdict(host) | {"ram": host.ram},
         "levers": [asdict(lever) for lever in plan.levers],
         "notes": list(plan.notes),
