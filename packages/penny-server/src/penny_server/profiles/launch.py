@@ -13,7 +13,7 @@ from penny_server.errors import ExitCode, PennyError
 from penny_server.profiles import backends, speculation
 from penny_server.profiles.flags import Flag, catalogue
 from penny_server.profiles.merge import merge
-from penny_server.profiles.options import compact
+from penny_server.profiles.options import JSON, as_table, compact
 from penny_server.profiles.overrides import Overrides
 from penny_server.profiles.rules import Case, check_settings
 from penny_server.profiles.schema import Device, Profile
@@ -125,6 +125,7 @@ def resolve(
     capability = (only[0] if only else surroundings.compute_capability) if device == "cuda" else None
 
     settings, origins = merged.draft.sglang, merged.origins
+    settings.update({key: as_table(key, settings[key]) for key in JSON if isinstance(settings.get(key), str)})
     derived = speculation.complete(settings) | backends.complete(settings, capability)
     settings.update(derived)
     origins.update(dict.fromkeys((f"sglang.{key}" for key in derived), DERIVED))

@@ -43,6 +43,10 @@ BUILD_JOBS = (
 DRAFT_OVERRIDES_ENV = "PENNY_DRAFT_OVERRIDES"
 
 
+JSON = ("json_model_override_args", "default_chat_template_kwargs")
+"""SGLang arguments whose value is a JSON object; in resolved settings it is a table."""
+
+
 class Draft:
     """SGLang arguments and environment while they are being put together."""
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from penny_server.profiles.backends import SM120
-from penny_server.profiles.options import as_table
+from penny_server.profiles.options import JSON, as_table
 from penny_server.profiles.rules.base import Case, Rule, refuse
-
-JSON = ("json_model_override_args", "default_chat_template_kwargs")
 
 
 def _json(case: Case) -> None:
