@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from penny_bench.compare.commands import compare
 from penny_bench.errors import BenchError
 from penny_bench.evidence import schema
 from penny_bench.history import find
@@ -355,7 +356,7 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_imported_documents_are_put_into_history(tmp_path: Path) -> None:
+def test_imported_documents_are_compared_and_put_into_history(tmp_path: Path) -> None:
     for i, rate in enumerate((5.0, 5.1, 6.0, 6.1)):
         source = tmp_path / f"r{i}.jsonl"
         value = sglang(output_throughput=rate, errors=["", "", ""], ttfts=[0.1, 0.2, 0.3], completed=3)
@@ -368,6 +369,14 @@ def test_imported_documents_are_put_into_history(tmp_path: Path) -> None:
     assert len(found.entries) == 4
     assert len({entry.setting for entry in found.entries}) == 1
     assert found.entries[0].setting.tool == "sglang"
+    sides = [",".join(str(tmp_path / f"d{i}.json") for i in side) for side in ((0, 1), (2, 3))]
+    out = tmp_path / "compare.out"
+    app = typer.Typer()
+    app.command()(compare)
+    done = CliRunner().invoke(app, [*sides, "--metric", "output_rate", "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["mean_b"] / row["mean_a"] == pytest.approx((6.0 * 6.1 / (5.0 * 5.1)) ** 0.5)
 
 
 def test_the_command_refuses(tmp_path: Path) -> None:

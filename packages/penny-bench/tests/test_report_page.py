@@ -115,23 +115,38 @@ def run(requests: int = 6, arrivals: int = 10) -> Document:
 
 def comparison() -> Document:
     row = {
-        "concurrency": 4,
+        "workload": "decode-short",
+        "phase": "C4",
         "metric": "aggregate",
+        "label": "decode, all",
         "unit": "tok/s",
+        "a": [100.0, 100.0],
+        "b": [105.0, 115.0],
         "mean_a": 100.0,
         "mean_b": 110.0,
         "change": 0.10,
-        "ratio": {"low": 1.04, "high": 1.18},
+        "ratio": {"low": 1.04, "high": 1.18, "spread": 0.02},
         "p": 0.012,
         "verdict": "better",
     }
+    older = {
+        **row,
+        "concurrency": 4,
+        "ratio": None,
+        "p": None,
+        "verdict": "worse",
+        "metric": EVIL,
+        "label": None,
+    }
+    del older["workload"], older["phase"], older["b"]
+    nothing = {**row, "phase": "C8", "change": None, "ratio": None, "p": None, "verdict": None}
     value = {
         "schema": "penny-bench/compare/1",
         "command": "penny-bench compare a b",
         "a": [{}] * 4,
         "b": [{}] * 4,
         "settings": {"alpha": 0.05, "margin": 0.03},
-        "rows": [row, {**row, "metric": EVIL, "ratio": None, "p": None, "verdict": "worse"}],
+        "rows": [row, older, nothing],
         "verdict": "worse",
         "sentence": "B is worse than A.",
         "notes": [],
@@ -228,10 +243,16 @@ def test_every_figure_has_points(page: Page) -> None:
 
 
 def test_the_forest_has_the_intervals(page: Page) -> None:
-    (points,) = json.loads(page.scripts[0])["d2-comparison-f1"]["data"]
+    points, dots = json.loads(page.scripts[0])["d2-comparison-f1"]["data"]
     assert points["x"] == [10.0, 10.0]
     assert points["error_x"]["array"] == pytest.approx([8.0, 0.0])
     assert points["error_x"]["arrayminus"] == pytest.approx([6.0, 0.0])
+    assert points["y"][0] == "decode-short C4 decode, all"
+    assert points["y"][1].startswith("4 streams &lt;/script")
+    assert dots["x"] == [5.0, 15.0]
+    table = report_of(comparison()).sections[0].tables[0]
+    assert table.rows[0][1:] == ("100", "110", "+10.0", "+4.0 to +18.0", "0.012", "better")
+    assert table.rows[2][1:] == ("100", "110", "-", "-", "-", "-")
 
 
 def test_colours_are_left_to_the_page(page: Page) -> None:

@@ -26,7 +26,8 @@
     made.margin = { l: narrow ? 48 : 60, r: (narrow ? 8 : 20) + right, t: 28, b: 44 };
     made.hoverlabel = { bgcolor: colour("--card"), font: { color: colour("--ink") }, bordercolor: colour("--faint") };
     made.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--faint"), activecolor: colour("--ink") };
-    made.legend = { orientation: "h", y: -0.16, yanchor: "top", x: 0, ...(made.legend || {}) };
+    // The legend stands a fixed way below the axis title; plotly counts in heights of the plot.
+    made.legend = { orientation: "h", y: -44 / Math.max(60, made.height - 130), yanchor: "top", x: 0 };
     made.dragmode = narrow ? false : "zoom";
     for (const name of Object.keys(made).filter((key) => /^[xy]axis/.test(key))) {
       const axis = made[name];
