@@ -193,6 +193,14 @@ def test_a_model_that_only_talks() -> None:
     assert numbers(result)[None, "protocol"] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "fits"), [("1PX-80417", False), ("PX-80417-2", False), ("*PX-80417*.", True)]
+)
+def test_the_answer_must_stand_by_itself(words: str, fits: bool) -> None:
+    result = measure(lambda task, turn: reply(SHOP, turn, words), tasks=["shop"])
+    assert (("shop", "the last reply is the answer") in failed(result)) is not fits
+
+
 def test_calls_at_once_are_carried_out_but_are_not_the_way_that_was_asked_for() -> None:
     def say(task: str, turn: int) -> Reply:
         if turn == 0:

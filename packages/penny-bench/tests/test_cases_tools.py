@@ -161,6 +161,7 @@ def test_the_three_outcomes_differ_where_they_should() -> None:
 
     assert said(due) == (True, True, True)
     assert said(due, "Booking it.") == (False, True, True)  # words beside the call
+    assert said({**due, "guests": 4.0}) == (False, True, True)  # equal as JSON, but not to the byte
     assert said({**due, "guests": "4"}) == (False, True, True)  # text, which the schema makes a number
     assert said({**due, "time": "19:30:00"}) == (False, False, True)  # another way to say it
     assert said({**due, "time": "07:30"}) == (False, False, False)
