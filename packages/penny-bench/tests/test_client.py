@@ -1,4 +1,4 @@
-"""The client: events from bytes, records from events (cases BE-*), and real sockets against the mock."""
+"""The client: events from bytes, records from events, and real sockets against the mock."""
 
 import asyncio
 import json
@@ -58,72 +58,6 @@ def record(*events: dict[str, Any], end: float = 9.0) -> StreamRecord:
             payload["choices"] = [{"index": 0, "delta": payload.pop("delta"), "finish_reason": finish}]
         timeline.event(t, payload)
     return timeline.record(end)
-
-
-def test_be01_tokens_not_chunks() -> None:
-    events: list[dict[str, Any]] = [
-        {"t": 0.2 + 0.1 * i, "delta": {"content": "four tokens"}} for i in range(8)
-    ]
-    got = record(*events, {"t": 1.0, "choices": [], "usage": {"completion_tokens": 32}})
-    assert got.output_tokens == 32
-    assert got.failure is None
-    # 31 tokens after the first in the 0.7 s between first and last event; counting events would give 10.
-    assert decode_rate(got) == pytest.approx(31 / 0.7)
-
-
-def test_be03_reasoning_counts() -> None:
-    got = record(
-        {"t": 0.05, "delta": {"role": "assistant", "content": ""}},
-        {"t": 0.8, "delta": {"reasoning_content": "Let"}},
-        {"t": 0.9, "delta": {"reasoning_content": " me"}},
-        {"t": 1.5, "delta": {"content": "4"}},
-        {
-            "t": 1.51,
-            "choices": [],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 40, "reasoning_tokens": 39},
-        },
-    )
-    assert (got.ttft, got.time_to_answer) == (0.8, 1.5)
-    assert (got.prompt_tokens, got.output_tokens, got.reasoning_tokens) == (9, 40, 39)
-    assert decode_rate(got) == pytest.approx(39 / 0.7)
-
-
-def test_be05_tokens_hidden_by_a_tool_parser() -> None:
-    call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
-    got = record(
-        {"t": 0.5, "delta": {}, "usage": {"completion_tokens": 1}},
-        {"t": 0.6, "delta": {}, "usage": {"completion_tokens": 9}},
-        {"t": 0.7, "delta": {"tool_calls": [call]}, "usage": {"completion_tokens": 20}},
-        {"t": 0.8, "delta": {}, "finish_reason": "tool_calls", "usage": {"completion_tokens": 24}},
-    )
-    assert (got.ttft, got.time_to_answer) == (0.5, 0.7)
-    assert got.arrivals == (Arrival(0.5, 1), Arrival(0.6, 9), Arrival(0.7, 20), Arrival(0.8, 24))
-    rate = decode_rate(got)
-    assert rate is not None
-    assert round(rate, 2) == 76.67
-
-
-def test_be06_tokens_are_not_counted_from_text() -> None:
-    got = record(
-        {"t": 0.1, "delta": {"content": "\t" * 12}, "finish_reason": "stop"},
-        {"t": 0.1, "choices": [], "usage": {"completion_tokens": 12}},
-    )
-    assert got.output_tokens == 12
-
-
-def test_be08_usage_in_a_last_chunk_no_usage_and_an_error() -> None:
-    text = {"t": 0.4, "delta": {"content": "x"}}
-    a = record(text, {"t": 0.5, "choices": [], "usage": {"completion_tokens": 7}})
-    assert (a.output_tokens, a.failure) == (7, None)
-    b = record(text, {"t": 0.5, "delta": {}, "finish_reason": "stop"})
-    assert b.output_tokens is None
-    assert b.failure is not None
-    assert b.failure.kind == "no_usage"
-    assert "stream_options.include_usage" in b.failure.message
-    c = record({"t": 0.5, "error": {"message": "overloaded"}})
-    assert c.failure is not None
-    assert (c.failure.kind, c.ttft, decode_rate(c)) == ("server", None, None)
-    assert c.failure.message == "The server ended the stream with an error: overloaded."
 
 
 def test_total_beside_the_finish_reason_is_no_running_count() -> None:

@@ -3,6 +3,7 @@
 Tokens are counted by the server (`usage`), never by SSE events or by tokenising text again.
 """
 
+from penny_bench.client.exchange import Exchange
 from penny_bench.client.http import http_client
 from penny_bench.client.record import (
     Arrival,
@@ -24,6 +25,7 @@ __all__ = [
     "Arrival",
     "CachedTokens",
     "EventDecoder",
+    "Exchange",
     "Failure",
     "FailureKind",
     "Reply",

@@ -146,6 +146,11 @@ class StreamRecord:
     spans: Spans | None = None
 
     @property
+    def estimated(self) -> bool:
+        """Whether the server never counted: `output_tokens` is None, and any number would be an estimate."""
+        return self.failure is not None and self.failure.kind == "no_usage"
+
+    @property
     def ttft(self) -> float | None:
         """Time to the first token of any kind, s; None if none came or the stream failed."""
         return None if self.failure or not self.arrivals else self.arrivals[0].t - self.sent
