@@ -56,7 +56,7 @@ def sglang(**more: Any) -> dict[str, Any]:
         "ttfts": [0.1, 0.2, 0.0],
         "itls": [[0.1, 0.2], [0.1, 0.1, 0.1], []],
         "generated_texts": ["secret words", "b", ""],
-        "errors": ["", "", "Traceback (most recent call last):\n  File x\nTimeoutError: /root/x is slow"],
+        "errors": ["", "", "Traceback (most recent call last):\n  File x\nTimeoutError: /home/me/x is slow"],
         **more,
     }
 
@@ -133,7 +133,7 @@ def guidellm() -> dict[str, Any]:
             "end_time": start + 2.0,
         }
 
-    data = {"kind": "synthetic_text", "prompt_tokens": 32, "path": "/root/data.json"}
+    data = {"kind": "synthetic_text", "prompt_tokens": 32, "path": "/home/me/data.json"}
     return {
         "metadata": {"version": 2, "guidellm_version": "0.8.1"},
         "config": {"spec": {"data": [data]}},
@@ -162,7 +162,7 @@ def document(foreign: Any) -> dict[str, Any]:
     value = imported(foreign, "penny-bench import", "0.1.0")
     text = json.dumps(value, allow_nan=False)
     jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
-    for secret in ("sesame", "secret words", "/root", "/data", "u:p@"):
+    for secret in ("sesame", "secret words", "/home", "/data", "u:p@"):
         assert secret not in text
     return value
 

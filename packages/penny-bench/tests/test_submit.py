@@ -228,7 +228,7 @@ def test_the_server_is_found_by_name_in_messages() -> None:
 
 def test_private_parts_are_refused_or_taken_out_of_the_copy(tmp_path: Path) -> None:
     path = write(
-        tmp_path, "run.json", document(command="penny-bench run --url http://10.0.0.9:80 --json /root/x")
+        tmp_path, "run.json", document(command="penny-bench run --url http://10.0.0.9:80 --json /srv/x")
     )
     with pytest.raises(BenchError, match="holds something private: a host in command; a path in command"):
         pack([path], About(), "0.1.0")
