@@ -82,7 +82,7 @@ def _matches(pattern: str, name: str) -> bool:
     bare = pattern.replace("model.language_model.", "model.").removesuffix(".weight")
     if any(char in bare for char in "*?["):
         return fnmatch(name, bare)
-    return name == bare or name.startswith(bare + ".") or name.endswith("." + bare)
+    return f".{bare}." in f".{name}."
 
 
 def unquantised(dtype: str = "bfloat16") -> Storage:

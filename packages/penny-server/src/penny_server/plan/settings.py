@@ -97,7 +97,8 @@ def read_settings(
         )
     spec = _SPEC.get(algorithm, "none")
     page = int(args.get("page_size") or 1)
-    overlap = not args.get("disable_overlap_schedule", False)
+    # Speculation without a GPU goes step by step (``speculative_hook.py``, ``_disable_overlap_schedule_for_cpu``).
+    overlap = not args.get("disable_overlap_schedule", False) and not (device == "cpu" and spec != "none")
     strategy = str(args.get("mamba_radix_cache_strategy") or "auto")
     if strategy == "auto":
         triton = str(args.get("linear_attn_backend") or "triton") == "triton"
