@@ -72,7 +72,7 @@ def serve(
 
         check_fit(loaded, launch, gpus)
         report = check(launch)
-        check_model_fit(launch)
+        check_model_fit(launch, report.bytes, gpus)
         for warning in report.warnings:
             typer.echo(f"warning: {warning}", err=True)
         identity = f"{report.architecture}, {report.parameters / 1e6:,.1f} M parameters"

@@ -49,6 +49,10 @@ class Merged:
             self._put("options", self.options, key, value, source)
             if value is not None:
                 self._apply(key, value, source)
+        # An argument named beside an option keeps its value, so that a contradiction shows.
+        for key, value in layer.sglang.items():
+            if value is not None and not isinstance(value, dict) and self.draft.sglang.get(key) != value:
+                self._put("sglang", self.draft.sglang, key, value, origin.get(f"sglang.{key}", layer.origin))
 
     def _apply(self, key: str, value: Any, source: str) -> None:
         before_sglang, before_env = dict(self.draft.sglang), dict(self.draft.env)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penny_server.profiles.rules import backends, cache, pools, speculation
 from penny_server.profiles.rules.base import Case, refuse
-from penny_server.profiles.rules.machine import check_gpus
+from penny_server.profiles.rules.machine import check_fraction, check_gpus
 from penny_server.profiles.rules.model import check_model
 
-__all__ = ["Case", "check_gpus", "check_model", "check_settings", "refuse"]
+__all__ = ["Case", "check_fraction", "check_gpus", "check_model", "check_settings", "refuse"]
 
 RULES = (*speculation.RULES, *backends.RULES, *pools.RULES, *cache.RULES)
 

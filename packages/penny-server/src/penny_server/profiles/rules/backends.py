@@ -87,4 +87,14 @@ def _linear_attention(case: Case) -> None:
         )
 
 
-RULES: tuple[Rule, ...] = (_not_on_sm120, _linear_attention)
+def _media(case: Case) -> None:
+    device, processor = case.options.get("media_device"), case.get("image_processor_backend")
+    fitting = "pil" if device == "cpu" else "torchvision"
+    if device is not None and processor is not None and processor != fitting:
+        refuse(
+            f"media_device is {device}, which image_processor_backend {fitting} does, and it is {processor}.",
+            "Set media_device alone: cpu, or cuda:0 for the model's GPU.",
+        )
+
+
+RULES: tuple[Rule, ...] = (_not_on_sm120, _linear_attention, _media)

@@ -37,3 +37,22 @@ def check_gpus(profile: str, section: DeviceSection, gpus: Sequence[Gpu], tp_siz
                 f"{gpu.memory_bytes / GIB:.1f} GiB.",
                 exit_code=ExitCode.ENVIRONMENT,
             )
+
+
+def static_room(gpu_bytes: float, used_bytes: float, fraction: float) -> float:
+    """Bytes that SGLang's static fraction leaves for pools beside ``used_bytes`` of weights; below zero for none.
+
+    The fraction is of the whole memory, not of what is free.
+    """
+    return gpu_bytes * fraction - used_bytes
+
+
+def check_fraction(fraction: float | None, weight_bytes: float, gpu: Gpu) -> None:
+    """Raises PennyError (usage) when ``mem_fraction_static`` is too small for the weights on one GPU."""
+    if fraction is None or not gpu.memory_bytes or static_room(gpu.memory_bytes, weight_bytes, fraction) > 0:
+        return
+    refuse(
+        f"mem_fraction_static is {fraction:g}, which is {fraction * gpu.memory_bytes / GIB:.1f} GiB of {gpu.name}; the "
+        f"weights alone are {weight_bytes / GIB:.1f} GiB, which leaves no room for a KV pool.",
+        f"Raise mem_fraction_static above {weight_bytes / gpu.memory_bytes:.2f}.",
+    )
