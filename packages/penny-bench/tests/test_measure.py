@@ -120,7 +120,9 @@ def test_a_server_that_refuses_extensions_is_asked_without_them() -> None:
 
     result, mock = measure(answer, concurrency=(2,), tokens=4, runs=1, warmups=0)
     assert not result.server.extensions
-    assert ["ignore_eos" in body for body in mock.bodies] == [True, True] + [False] * (1 + len(passages()) + 2)
+    assert ["ignore_eos" in body for body in mock.bodies] == [True, True] + [False] * (
+        1 + len(passages()) + 2
+    )
     assert mock.bodies[-1]["stream_options"] == {"include_usage": True}
 
 
@@ -169,3 +171,11 @@ def test_later_failures_are_kept() -> None:
 def test_plans_that_cannot_be_run(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(BenchError, match=words):
         DecodePlan(**wrong)
+
+
+def test_tokens_that_came_at_once_with_the_first_are_in_no_rate() -> None:
+    burst = tuple(Arrival(1.0, n) for n in range(1, 48))
+    held_up = StreamRecord(sent=0.0, ended=3.0, arrivals=(*burst, Arrival(2.0, 57)), output_tokens=57)
+    assert held_up.first_tokens == 47
+    assert decode_rate(held_up) == 10.0
+    assert group_rates([held_up]).aggregate == 10.0

@@ -158,6 +158,19 @@ def test_failed_streams_are_in_no_number() -> None:
     assert failures[0].status == 503
 
 
+def test_short_replies_have_no_decode_rate() -> None:
+    def answer(number: int, body: dict[str, Any]) -> Script:
+        return token_script(tokens=4 if number % 2 else 12, interval=0.001, usage="running")
+
+    settings = {"concurrency": [1], "exact": False, "least": 8, "runs": 4, "warmups": 0, "tokens": 20}
+    result = measured(parse_workload({**FILE, "settings": settings}, "f", {}), answer)
+    metrics = {metric.key: metric for metric in result.metrics}
+    assert len(metrics["stream"].values) == len(metrics["aggregate"].values) == 2
+    assert sorted(metrics["output"].values) == [4.0, 4.0, 12.0, 12.0]
+    assert len(metrics["whole"].values) == 4
+    assert "in 2 of 4 groups a reply had fewer than 8 tokens" in result.notes[0]
+
+
 def test_acceptance_is_summed_over_verify_steps() -> None:
     a, b = Speculation(2, 1, 6, (1, 1)), Speculation(2, 5, 6, (0, 0, 1, 1))
     total = summed([a, None, b])
@@ -311,7 +324,9 @@ def test_a_partial_workload_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     assert all(request["sent"] > 100 for request in document["requests"][3:])
     assert document["earlier"] == [{"started": whole["started"], "seconds": 100.0, "requests": 6}]
     preflight = len(document["preflight"])
-    assert sorted(asked[preflight:]) == sorted(first[-6:])  # the streams of C2 alone, with the prompts they had
+    assert sorted(asked[preflight:]) == sorted(
+        first[-6:]
+    )  # the streams of C2 alone, with the prompts they had
 
 
 def test_a_partial_load_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

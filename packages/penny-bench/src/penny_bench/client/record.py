@@ -162,5 +162,9 @@ class StreamRecord:
 
     @property
     def first_tokens(self) -> int:
-        """Tokens in the first arrival: the server's running count, 1 where it keeps none."""
-        return (self.arrivals[0].tokens if self.arrivals else None) or 1
+        """Tokens that came in the first moment: the server's running count then, 1 where it keeps none.
+
+        A server that was held up sends several events at once; they are one arrival then, as far as rates go.
+        """
+        first = [arrival.tokens or 1 for arrival in self.arrivals if arrival.t == self.arrivals[0].t]
+        return max(first, default=1)

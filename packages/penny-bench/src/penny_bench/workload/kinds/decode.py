@@ -26,6 +26,7 @@ class Settings(BaseModel):
     prompt_tokens: length of the prompts, about; a list has phases of its own for each.
     exact: whether to go on after the end of the text, so that each stream has just `tokens` tokens.
     prompt: in place of the passages: a request in words, the same in all streams but for its first line.
+    least: tokens that a stream must have had for its decode rate to count; natural replies may be short.
     runs, warmups: groups measured for each concurrency, and before; those have at most `WARM` tokens in.
     """
 
@@ -36,6 +37,7 @@ class Settings(BaseModel):
     prompt_tokens: Length | Lengths = 128
     exact: bool = True
     prompt: str | None = None
+    least: int = Field(default=2, ge=2)
     runs: int = Field(default=3, ge=1)
     warmups: int = Field(default=1, ge=0)
 
@@ -61,7 +63,7 @@ async def run(bench: Bench, settings: Settings) -> None:
                         await _group(bench, phase, settings, streams, min(length, WARM))
             async with bench.phase(name, label, streams=streams, total=settings.runs * streams) as phase:
                 groups = [await _group(bench, phase, settings, streams, length) for _ in range(settings.runs)]
-            _metrics(phase, groups)
+            _metrics(phase, groups, settings.least)
 
 
 async def _group(
@@ -75,14 +77,22 @@ async def _group(
     return [request.record for request in await phase.group(bodies)]
 
 
-def _metrics(phase: Phase, groups: list[list[StreamRecord]]) -> None:
-    rates = [group_rates(group) for group in groups]
-    each = [rate for group in rates for rate in group.streams]
+def _metrics(phase: Phase, groups: list[list[StreamRecord]], least: int) -> None:
     requests: list[RunRequest] = phase.requests
+    long = [group for group in groups if all((record.output_tokens or 0) >= least for record in group)]
+    rates = [group_rates(group) for group in long]
+    each = [rate for group in rates for rate in group.streams]
+    if short := len(groups) - len(long):
+        phase.bench.note(
+            f"{phase.label}: in {short} of {len(groups)} groups a reply had fewer than {least} tokens, too few for a "
+            f"decode rate."
+        )
     phase.metric("aggregate", "decode, all", [rate.aggregate for rate in rates], "tok/s", "higher")
     phase.metric("stream", "decode, each", each, "tok/s", "higher")
-    phase.metric("whole", "whole requests", [rate.whole for rate in rates], "tok/s", "higher")
+    phase.metric("whole", "whole requests", [group_rates(g).whole for g in groups], "tok/s", "higher")
     phase.metric("ttft", "TTFT", [request.record.ttft for request in requests], "s", "lower")
+    counts = [request.record.output_tokens for request in requests if request.record.failure is None]
+    phase.metric("output", "output", [None if n is None else float(n) for n in counts], "tokens", None)
     if total := summed(request.record.speculation for request in requests):
         phase.metric("acceptance_length", "acceptance length", [total.acceptance_length], "tokens", None)
 
