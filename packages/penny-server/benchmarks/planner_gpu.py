@@ -238,7 +238,10 @@ def _compare(
     plan = make_plan(source, settings, machine)
     row: dict[str, Any] = {
         "case": name,
-        "arguments": [arg.replace(str(folder), "DIR") for arg in launch.args],
+        "arguments": [
+            arg.replace(str(launch.checkpoint), launch.checkpoint.name).replace(str(folder), "DIR")
+            for arg in launch.args
+        ],
         "planned": {"tokens": plan.pool.tokens, "slots": plan.pool.slots, "requests": plan.pool.requests},
         "planned_gib": {
             "machine": round(machine.usable / GIB, 3),

@@ -16,11 +16,7 @@ def check_settings(model: ModelShape, draft: DFlashShape | None, settings: PlanS
     _check_slots(settings)
     _check_context(model, settings)
     _check_speculation(model, draft, settings)
-    if settings.tp != 1:
-        raise PennyError(
-            f"tp_size is {settings.tp}, and the planner sizes one GPU; plan with --set tp_size=1.",
-            ExitCode.USAGE,
-        )
+    _check_gpus(model, settings)
     if settings.fraction is not None and not 0 < settings.fraction < 1:
         raise PennyError(
             f"mem_fraction_static is {settings.fraction}; expected a number between 0 and 1, such as 0.9.",

@@ -73,6 +73,8 @@ def _running(machine: Machine, settings: PlanSettings, need: Demand, pool: Pool)
         for name in settings.attention
         if name.startswith(("trtllm", "flashinfer"))
     )
+    if settings.spec != "none" and any(name.startswith("flashinfer") for name in settings.attention):
+        workspaces += FLASHINFER_WORKSPACE  # the draft has a backend of its own
     return [
         *lines,
         Line("run", "CUDA graphs", graphs, "estimate"),

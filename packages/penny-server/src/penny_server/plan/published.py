@@ -13,6 +13,7 @@ from typing import Any, Literal
 from penny_models.shapes import known_config, merged
 from penny_server.plan.constants import GIB
 from penny_server.plan.demand import demand
+from penny_server.plan.ledger import gpu_lines
 from penny_server.plan.machines import GPUS
 from penny_server.plan.plan import Source, shapes
 from penny_server.plan.settings import PlanSettings
@@ -145,13 +146,46 @@ POINTS = (
 )
 
 
+@dataclass(frozen=True)
+class FreePoint:
+    """GPU memory that a published start had left, in GiB, with a pool of ``tokens``; none of them was fitted to."""
+
+    tokens: int
+    gib: float
+    settings: PlanSettings
+    source: str
+
+
+_MAPPED = replace(FLASH_NEXT, token_map=True, attention=("flashinfer",))
+_ONLINE = replace(_MAPPED, online_fp8=True)
+FREE_POINTS = (
+    FreePoint(824_384, 3.66, _MAPPED, f"{MEMORY_PAGE}: after graphs, without online FP8"),
+    FreePoint(824_384, 7.52, _ONLINE, f"{MEMORY_PAGE}: after graphs, with online FP8"),
+    FreePoint(999_936, 5.21, _ONLINE, f"{MEMORY_PAGE}: 1,000,000 tokens asked for"),
+    FreePoint(1_048_576, 4.67, _ONLINE, "COMMUNITY-RESULTS.md: available_gpu_mem on another card"),
+    FreePoint(1_114_304, 3.81, _ONLINE, "COMMUNITY-RESULTS.md: available_gpu_mem on another card"),
+)
+
+
+def predicted_free(point: FreePoint) -> float:
+    """What the planner says is left with exactly the published pool, in GiB."""
+    model, draft = shapes(_source("flash-next-nvfp4"), point.settings)
+    machine = GPUS["rtx-pro-6000"]
+    need = demand(model, draft, point.settings, machine)
+    pool = size_pool(machine, point.settings, need, point.settings.fraction or 0.0, model.multimodal)
+    lines = gpu_lines(machine, point.settings, need, replace(pool, tokens=point.tokens))
+    return (machine.usable - sum(line.bytes for line in lines)) / GIB
+
+
+def _source(name: str) -> Source:
+    overrides = NVFP4_EXPERTS if name == "flash-next-nvfp4" else {}
+    where = Path(f"{name}.json")
+    return Source(merged(known_config(name), overrides), where, known_config("dflash2-27b"), where)
+
+
 def predicted(point: Point) -> int:
     """The planner's pool for a published point; settings are not checked, since the builds are not stock."""
-    overrides = NVFP4_EXPERTS if point.model == "flash-next-nvfp4" else {}
-    config = merged(known_config(point.model), overrides)
-    where = Path(f"{point.model}.json")
-    source = Source(config, where, known_config("dflash2-27b"), where)
-    model, draft = shapes(source, point.settings)
+    model, draft = shapes(_source(point.model), point.settings)
     machine = GPUS["rtx-pro-6000"]
     need = demand(model, draft, point.settings, machine)
     pool = size_pool(machine, point.settings, need, point.settings.fraction or 0.0, model.multimodal)
