@@ -63,14 +63,14 @@ class Connection:
         self.broken = True
         self.wire.close()
 
-    def receive(self, data: bytes, age: float) -> None:
-        """Bytes from the wire, which came `age` seconds ago."""
+    def receive(self, data: bytes, came: float) -> None:
+        """Bytes from the wire, which came at that time of `time.perf_counter()`."""
         exchange = self._exchange
         if exchange is None:  # nobody asked
             self.close()
             return
         self._heard = self._loop.time()
-        self._t = exchange.clock() - age
+        self._t = came + exchange.offset
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:

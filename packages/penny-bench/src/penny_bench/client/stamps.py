@@ -23,22 +23,26 @@ DRIFT = 1e-3
 DISTRUST = 1.0
 """For so long after a step the stamps are not used: data from before it may still wait, s."""
 
+TOGETHER = 2e-5
+"""Two looks at clocks within this are at one moment, s."""
+TRIES = 3
+
 _TIMESPEC = struct.Struct("=qq")
 
 
 class Stamps:
-    """Turns the kernel's stamps, which are of the wall clock, into the age of the data.
+    """Turns the kernel's stamps, which are of the wall clock, into times of a clock that is never set.
 
     Attributes:
-        used: reads whose age came from the kernel.
+        used: reads whose time came from the kernel.
 
     Args:
         wall: the clock of the stamps, s.
-        monotonic: a clock that is never set, s.
+        monotonic: the clock of the results, s.
     """
 
     def __init__(
-        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.perf_counter
     ) -> None:
         self.used = 0
         self._wall, self._monotonic = wall, monotonic
@@ -56,19 +60,27 @@ class Stamps:
             return False
         return True
 
-    def age(self, ancillary: list[tuple[int, int, bytes]]) -> float:
-        """How long ago the data came that `recvmsg` gave with these control messages, s; 0 if not known."""
-        now, wall = self._monotonic(), self._wall()
+    def came(self, ancillary: list[tuple[int, int, bytes]]) -> float:
+        """When the data came that `recvmsg` gave with these control messages, s; now, if that is not known."""
+        now, wall = self._both()
         offset = wall - now
         if abs(offset - self._offset) > STEP + DRIFT * (now - self._seen):
             self._trusted_from = now + DISTRUST
         self._offset, self._seen = offset, now
         if now < self._trusted_from:
-            return 0.0
+            return now
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) == _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
                 self.used += 1
                 age: float = wall - seconds - nanoseconds * 1e-9
-                return max(0.0, age)
-        return 0.0
+                return now - max(0.0, age)
+        return now
+
+    def _both(self) -> tuple[float, float]:
+        """Both clocks at one moment; a process that is put aside between two looks must look again."""
+        for _ in range(TRIES):
+            before, wall, after = self._monotonic(), self._wall(), self._monotonic()
+            if after - before < TOGETHER:
+                break
+        return after, wall

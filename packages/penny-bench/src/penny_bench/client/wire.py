@@ -1,10 +1,11 @@
-"""A connected socket on the event loop: bytes are handed on with their age, and written at once."""
+"""A connected socket on the event loop: bytes are handed on with the time they came, and written at once."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -44,7 +45,10 @@ class SocketWire:
         stamps: Stamps,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`receive` gets data and its age in s; `lost`, once, the error or None at the end of the stream."""
+        """`receive` gets data and when it came, by `time.perf_counter()`.
+
+        `lost` gets the error, or None at the end of the stream; it is called once, and not after `close`.
+        """
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.switch_on(connection)
@@ -77,7 +81,7 @@ class SocketWire:
             self._end(error)
             return
         if data:
-            self._receive(data, self._stamps.age(ancillary))
+            self._receive(data, self._stamps.came(ancillary))
         else:
             self._end(None)
 
@@ -102,7 +106,7 @@ class SocketWire:
 
 
 class TlsWire(asyncio.Protocol):
-    """A connection through TLS. The kernel's stamps do not pass it: the age of its bytes is always 0."""
+    """A connection through TLS. The kernel's stamps do not pass it: bytes came when the event loop had them."""
 
     def __init__(self, receive: Receive, lost: Lost) -> None:
         """As for `SocketWire`."""
@@ -137,7 +141,7 @@ class TlsWire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         if self._transport:
-            self._receive(data, 0.0)
+            self._receive(data, time.perf_counter())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

@@ -10,4 +10,5 @@ from penny_bench.mock.command import mock
 try:
     typer.run(mock)
 except BenchError as error:
-    sys.exit(f"penny-bench: {error}")
+    print(f"penny-bench: {error}", file=sys.stderr)
+    sys.exit(2)

@@ -42,8 +42,8 @@ class Seat:
         self._wire.close()
         self._gone(self)
 
-    def _receive(self, data: bytes, age: float) -> None:
-        self._received = time.perf_counter() - age
+    def _receive(self, data: bytes, came: float) -> None:
+        self._received = came
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:

@@ -91,6 +91,7 @@ class MockServer:
             ) from error
         with listening:
             listening.setblocking(False)
+            self.stamps.switch_on(listening)  # what it accepts inherits that
             host, port = listening.getsockname()[:2]
             self.url = f"http://{host}:{port}"
             self.loop.add_reader(listening.fileno(), self._accept, listening)
