@@ -17,6 +17,7 @@ from penny_server.profiles.planned import PLANNED
 from penny_server.profiles.rules import Case, check_fraction, check_gpus, check_model
 from penny_server.profiles.rules.machine import static_room
 from penny_server.profiles.rules.model import reach
+from penny_server.serving.choose import choose_device, runs_on
 from penny_server.serving.fit import check_fit
 from penny_server.serving.gpu import Gpu
 from penny_server.sglang.registry import features
@@ -155,6 +156,19 @@ def test_gpus() -> None:
             check_gpus("flash-next", section, gpus, tp_size)
         assert caught.value.exit_code == 3
         assert message in caught.value.message
+
+
+def test_a_card_with_too_little_memory_is_named_before_anything_else() -> None:
+    small = Gpu("NVIDIA GeForce RTX 5090", "12.0", 32 * GIB)
+    assert runs_on(load("flash-next"), [small]) is None
+    assert runs_on(load("flash-next"), [PRO_6000]) == "cuda"
+    with pytest.raises(PennyError) as caught:
+        choose_device(load("flash-next"), "auto", [small], [])
+    assert caught.value.exit_code == 3
+    assert caught.value.message == (
+        "The profile flash-next needs an NVIDIA GPU with compute capability 12.0 and 94 GiB of memory, and this "
+        "machine has NVIDIA GeForce RTX 5090 with compute capability 12.0 and 32.0 GiB."
+    )
 
 
 def test_unbuilt_features_are_refused_by_name_and_can_be_left_out() -> None:

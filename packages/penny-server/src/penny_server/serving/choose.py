@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Literal
 
 from penny_server.errors import ExitCode, PennyError
-from penny_server.profiles import Device, Profile, Surroundings
+from penny_server.profiles import Device, DeviceSection, Profile, Surroundings
 from penny_server.serving.gpu import Gpu
+
+GIB = 2**30
 
 
 def runs_on(profile: Profile, gpus: Sequence[Gpu]) -> Device | None:
     """The device that ``--device auto`` takes for ``profile`` with these GPUs; None if it cannot run."""
     if profile.cuda is not None and gpus:
-        wanted = profile.cuda.compute_capability
-        if not wanted or gpus[0].compute_capability in wanted:
+        wanted, memory = profile.cuda.compute_capability, gpus[0].memory_bytes
+        # Memory that could not be read is let pass.
+        if (not wanted or gpus[0].compute_capability in wanted) and (
+            not memory or memory >= profile.cuda.vram_gib * GIB
+        ):
             return "cuda"
     return "cpu" if profile.cpu is not None else None
 
@@ -43,11 +48,7 @@ def choose_device(
         )
     if asked == "cpu" or (asked == "cuda" and device == "cuda"):
         return asked
-    wanted = profile.section("cuda").compute_capability
-    needs = f"compute capability {' or '.join(wanted)}" if wanted else "CUDA"
-    found = (
-        f"{gpus[0].name} with compute capability {gpus[0].compute_capability}" if gpus else "no NVIDIA GPU"
-    )
+    needs, found = _needs(profile.section("cuda")), _found(gpus)
     here = [other.name for other in others if runs_on(other, gpus)]
     hint = f"These profiles run here: {', '.join(here)}." if here else ""
     if device == "cpu":
@@ -57,6 +58,19 @@ def choose_device(
         ExitCode.ENVIRONMENT,
         hint,
     )
+
+
+def _needs(section: DeviceSection) -> str:
+    wanted = section.compute_capability
+    memory = f" and {section.vram_gib:g} GiB of memory" if section.vram_gib else ""
+    return f"{'compute capability ' + ' or '.join(wanted) if wanted else 'CUDA'}{memory}"
+
+
+def _found(gpus: Sequence[Gpu]) -> str:
+    if not gpus:
+        return "no NVIDIA GPU"
+    memory = f" and {gpus[0].memory_bytes / GIB:.1f} GiB" if gpus[0].memory_bytes else ""
+    return f"{gpus[0].name} with compute capability {gpus[0].compute_capability}{memory}"
 
 
 def choose_checkpoint(profile: Profile, model: Path | None) -> Path:
