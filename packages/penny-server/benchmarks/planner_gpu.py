@@ -334,6 +334,15 @@ def _write(asked: argparse.Namespace, rows: list[dict[str, Any]], seconds: float
         "device": _device(asked.device),
         "seconds": round(seconds, 1),
         "within_percent": asked.within,
+        "summary": [
+            [
+                row["server"]["tokens"],
+                row["planned"]["tokens"],
+                abs(round(row["difference_percent"] / 100, 6)),
+            ]
+            for row in rows
+            if "server" in row
+        ],
         "cases": rows,
     }
     asked.out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

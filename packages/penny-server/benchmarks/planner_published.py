@@ -55,6 +55,10 @@ def main(out: Path) -> None:
                 "source": "the published pool of 1,067,072 tokens",
             },
         ],
+        "summary": [
+            [row["published"], row["planned"], round(abs(row["planned"] / row["published"] - 1), 6)]
+            for row in rows
+        ],
         "points": rows,
         "free_memory": [
             {

@@ -155,6 +155,16 @@ def _notes(settings: PlanSettings, need: Demand, pool: Pool) -> list[str]:
             f"Stock loads an embedding and a head for the draft and frees them only after sizing the pool: {size:.2f} "
             f"GiB, or {sum(part.bytes for part in need.dropped) // need.cell:,} tokens, are not used."
         )
+    experts = next((part for part in need.draft if part.name == "draft experts"), None)
+    if (
+        experts is not None
+        and experts.format == "bf16"
+        and any(part.format == "nvfp4" for part in need.weights)
+    ):
+        notes.append(
+            f"Stock builds the draft's experts of such a checkpoint in BF16, {gib(experts.bytes):.2f} GiB. A "
+            "checkpoint that lists mtp. modules in quantized_layers keeps them as it says; plan it with --config."
+        )
     if settings.tp > 1:
         notes.append("Sizes are for each GPU. Tensor parallelism has not been checked against a server.")
     if need.uncharged_token:

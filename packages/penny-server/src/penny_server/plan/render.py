@@ -75,15 +75,17 @@ def _sums(plan: Plan) -> list[tuple[str, str, str, int]]:
 def _bar(plan: Plan, width: int) -> list[Text]:
     sums = _sums(plan)
     total = sum(entry[3] for entry in sums)
-    bar, legend, done = Text(), Text(), 0
+    bar, legend, done = Text(), [Text()], 0
     for name, mark, style, value in sums:
         end = round((done + value) / total * width)
         cells = max(end - round(done / total * width), 1)
         done += value
         bar.append(mark * cells, style=style)
-        legend.append(f"{mark} ", style=style)
-        legend.append(f"{name} {size(value)}   ")
-    return [bar, legend]
+        entry = Text.assemble((f"{mark} ", style), f"{name} {size(value)}   ")
+        if len(legend[-1]) + len(entry) > width:
+            legend.append(Text())
+        legend[-1].append_text(entry)
+    return [bar, *legend]
 
 
 def _fill(table: Table, plan: Plan) -> None:
