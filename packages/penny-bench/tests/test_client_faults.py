@@ -158,6 +158,7 @@ def test_answers_that_are_no_stream(answer: bytes, close: bool, failure: str, wo
         HEAD + b"\r\n" + EVENT + USAGE,  # ends with the connection
         HEAD + b"Connection: close\r\n\r\n" + EVENT + USAGE,
         b"HTTP/1.0 200 OK\r\n\r\n" + EVENT + USAGE,
+        HEAD.replace(b"text/event-stream", b"application/json") + b"\r\n" + EVENT + USAGE,
         b"HTTP/1.1 100 Continue\r\n\r\n"
         + HEAD
         + b"Content-Length: %d\r\n\r\n" % len(EVENT + USAGE)

@@ -28,23 +28,25 @@ class Exchange:
     def __init__(self, timeline: Timeline, clock: Callable[[], float]) -> None:
         self.timeline, self.clock, self.offset = timeline, clock, _offset(clock)
         self.begun = self.over = False
-        self._status, self._streams = 200, True
+        self._status, self._events = 200, 0
         self._decoder = EventDecoder()
-        self._page = b""
+        self._page, self._keep = b"", False
 
     def head(self, status: int, content_type: str) -> None:
         """The HTTP status and the type of the body, before the body."""
         self._status, self.begun = status, True
-        self._streams = status == 200 and "json" not in content_type.lower()
+        self._keep = status != 200 or "json" in content_type.lower()
 
     def body(self, t: float, data: bytes) -> None:
         """A part of the body that came at `t` seconds."""
-        if not self._streams:
-            self._page = (self._page + data)[:PAGE]
+        if self._keep and len(self._page) < PAGE:
+            self._page += data
+        if self._status != 200:
             return
         self.timeline.byte(t)
         try:
             for event in self._decoder.feed(data):
+                self._events += 1
                 if event.strip() == "[DONE]":
                     self.timeline.done()
                 else:
@@ -58,7 +60,7 @@ class Exchange:
         if self._status != 200:
             why = f"The server answered with HTTP {self._status}: {_reason(self._page)}"
             self.timeline.fail("http", why, self._status)
-        elif not self._streams:
+        elif self._page and not self._events:
             why = f"The server answered with one JSON document and not with a stream: {_reason(self._page)}"
             self.timeline.fail("protocol", why)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import resource
 import socket
 import ssl
 import time
@@ -40,6 +41,7 @@ class Pool:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         """`context` is for https."""
+        lift_file_limit()
         self.stamps = Stamps()
         self._context = context
         self._free: dict[Origin, list[Connection]] = {}
@@ -150,3 +152,10 @@ def _target(server: Server) -> tuple[Origin, bytes]:
     lines += [f"{name}: {value}" for name, value in headers.items()]
     head = "\r\n".join(lines).replace("%", "%%") + "\r\nContent-Length: %d\r\n\r\n"
     return (url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)), head.encode("ascii")
+
+
+def lift_file_limit() -> None:
+    """Allow this process as many open files, and so connections, as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

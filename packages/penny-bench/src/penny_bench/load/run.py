@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
@@ -157,7 +156,6 @@ async def measure_run(
     Raises:
         BenchError: a first request failed, so that nothing could be measured.
     """
-    _lift_file_limit()
     server, first, gauge = await preflight(server, plan.seed)
     observer = observer or Silent()
     requests: list[RunRequest] = list(earlier.requests) if earlier else []
@@ -252,10 +250,3 @@ def _job(plan: RunPlan, gauge: Gauge, serial: int, number: int, slot: Slot) -> _
 
 def _sorted(requests: list[RunRequest]) -> tuple[RunRequest, ...]:
     return tuple(sorted(requests, key=lambda request: request.number))
-
-
-def _lift_file_limit() -> None:
-    """Allow this process as many open files, and so connections, as the system lets it have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any
 
+from penny_bench.client.pool import lift_file_limit
 from penny_bench.client.stamps import Stamps
 from penny_bench.errors import BenchError
 from penny_bench.mock.agenda import Agenda
@@ -82,6 +83,7 @@ class MockServer:
         Raises:
             BenchError: the port is taken.
         """
+        lift_file_limit()
         self.loop, self.agenda = asyncio.get_running_loop(), Agenda()
         try:
             listening = socket.create_server(self._address, backlog=BACKLOG)
