@@ -147,6 +147,30 @@ def saturation() -> dict[str, Any]:
     return {"streams": 1000, "reached_events_per_s": reached, "ended_by": why, "rows": rows}
 
 
+def bars(points: dict[str, Any], tokens: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is asked of the client, and whether it is so; errors are the p99 of the worst run."""
+
+    def bar(limit: float, measured: float) -> dict[str, Any]:
+        return {"limit": limit, "measured": measured, "passed": measured <= limit}
+
+    def times(*keys: str) -> float:
+        return max(points[key]["worst"][f"{kind}_error"]["p99"] for key in keys for kind in ("ttft", "itl"))
+
+    def rates(*keys: str) -> float:
+        found = [points[key]["worst"] for key in keys]
+        return max(max(one["tpot_error"]["p99"], one["output_rate_error"]) for one in found)
+
+    exact = tokens["exact"] and all(point["worst"]["tokens_exact"] for point in points.values())
+    return {
+        "times_at_1_and_64": bar(1e-3, times("c1", "c64")),
+        "rates_at_1_and_64": bar(0.01, rates("c1", "c64")),
+        "times_at_1000": bar(5e-3, times("c1000", "c1000_4")),
+        "rates_at_1000": bar(0.01, rates("c1000", "c1000_4")),
+        "cores_at_256": bar(0.5, points["c256"]["worst"]["cores"]),
+        "token_counts_wrong": bar(0, 0 if exact else 1),
+    }
+
+
 def show(name: str, found: dict[str, Any]) -> None:
     """Print a row."""
     times = "  ".join(
@@ -187,6 +211,11 @@ def main() -> None:
         show(name, points[key]["worst"])
     tokens = counts()
     print(f"tokens exact with 1 to 16 an event: {tokens['exact']}")
+    passed = bars(points, tokens)
+    for name, one in passed.items():
+        print(
+            f"{name}: {one['measured']:.3g} of at most {one['limit']:g}: {'passed' if one['passed'] else 'FAILED'}"
+        )
     top = saturation()
     print(f"saturation: {top['reached_events_per_s']:,} events/s ({top['ended_by']})")
     write(
@@ -197,6 +226,7 @@ def main() -> None:
             "runs": arguments.runs,
             "points": points,
             "tokens": tokens,
+            "bars": passed,
             "saturation": top,
             "load_after": os.getloadavg()[0],
         },

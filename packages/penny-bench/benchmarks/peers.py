@@ -89,7 +89,7 @@ def penny_bench() -> Client:
             document["versions"]["penny_bench"],
         )
 
-    return Client("penny-bench", command, read)
+    return Client("penny_bench", command, read)
 
 
 def sglang(python: str, module: str, tokenizer: Path, version: str) -> Client:
@@ -121,7 +121,7 @@ def sglang(python: str, module: str, tokenizer: Path, version: str) -> Client:
             version,
         )
 
-    return Client(f"sglang {module}", command, read)
+    return Client(f"sglang_{module}", command, read)
 
 
 def guidellm(program: str, tokenizer: Path) -> Client:
@@ -187,16 +187,17 @@ def numbers(report: Report) -> dict[str, Any]:
     }
 
 
-def off(said: dict[str, Any], true: dict[str, Any]) -> dict[str, Any]:
-    """How far a report is from the truth: s for the time to the first token, else as a share."""
+def error(said: dict[str, Any], true: dict[str, Any]) -> dict[str, Any]:
+    """How far a report is from the truth, without sign: s for the time to the first token, else as a share."""
+    peak = said["peak"]
     return {
-        "ttft_p50": said["ttft"]["p50"] - true["ttft"]["p50"],
-        "ttft_p99": said["ttft"]["p99"] - true["ttft"]["p99"],
-        "per_token_p50": said["per_token"]["p50"] / true["per_token"]["p50"] - 1,
-        "per_token_p99": said["per_token"]["p99"] / true["per_token"]["p99"] - 1,
-        "tokens": said["tokens"] - true["tokens"],
-        "rate": said["rate"] / true["rate"] - 1,
-        "peak": None if said["peak"] is None else said["peak"] / true["peak"] - 1,
+        "ttft_p50": abs(said["ttft"]["p50"] - true["ttft"]["p50"]),
+        "ttft_p99": abs(said["ttft"]["p99"] - true["ttft"]["p99"]),
+        "per_token_p50": abs(said["per_token"]["p50"] / true["per_token"]["p50"] - 1),
+        "per_token_p99": abs(said["per_token"]["p99"] / true["per_token"]["p99"] - 1),
+        "tokens": abs(said["tokens"] - true["tokens"]),
+        "rate": abs(said["rate"] / true["rate"] - 1),
+        "peak": None if peak is None else abs(peak / true["peak"] - 1),
     }
 
 
@@ -230,7 +231,7 @@ def measure(client: Client, per_chunk: int) -> dict[str, Any]:
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "reported": found,
         "truth": true,
-        "off": off(found, true),
+        "error": error(found, true),
     }
     show(client.name, measured)
     return measured
@@ -238,11 +239,11 @@ def measure(client: Client, per_chunk: int) -> dict[str, Any]:
 
 def show(name: str, row: dict[str, Any]) -> None:
     """Print a row."""
-    far = row["off"]
+    far = row["error"]
     peak = "   none" if far["peak"] is None else f"{100 * far['peak']:7.2f}"
     print(
         f"{name:20} TTFT p50 {1000 * far['ttft_p50']:8.3f} ms, p99 {1000 * far['ttft_p99']:8.3f} ms | per token p50 "
-        f"{100 * far['per_token_p50']:8.4f} %, p99 {100 * far['per_token_p99']:8.4f} % | tokens {far['tokens']:+d} | "
+        f"{100 * far['per_token_p50']:8.4f} %, p99 {100 * far['per_token_p99']:8.4f} % | tokens {far['tokens']} | "
         f"rate {100 * far['rate']:7.3f} % | peak {peak} % | wall {row['wall_s']:5.1f} s, cpu {row['cpu_s']:5.1f} s",
         flush=True,
     )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -51,6 +52,33 @@ def test_a_connection_that_was_long_free_is_not_used_again(monkeypatch: pytest.M
 
     assert [record.failure for record in asyncio.run(run())] == [None] * 3
     assert len(ports) == 3
+
+
+def test_the_next_address_of_a_host_is_tried_and_the_good_one_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(HEAD + b"Connection: close\r\n\r\n" + EVENT + USAGE)
+
+    async def run() -> list[StreamRecord]:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            nobody = closed.getsockname()
+        async with talking(talk) as port:
+
+            async def addresses(host: str, port: int, **_: object) -> list[object]:
+                nonlocal asked
+                asked += 1
+                targets = [nobody, ("127.0.0.1", port)]
+                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", target) for target in targets]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+            return await ask(f"http://two-addresses.example:{port}/v1", count=3)
+
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
+    assert [record.failure for record in asyncio.run(run())] == [None] * 3
+    assert asked == 1
 
 
 def test_the_request_on_the_wire() -> None:
