@@ -1,6 +1,6 @@
 """Whether ``penny-bench compare`` keeps its promises, on servers whose every property is known.
 
-    python simulate_compare.py --comparisons 20000 --out result.json
+    OMP_NUM_THREADS=1 python simulate_compare.py --comparisons 20000 --out result.json
 
 For 4, 8 and 12 restarts a side, two samples and pairs, one row and four, on a machine that is steady (``none``), has a
 trend of 10 %, walks at random by 2 % a start, or (``--worlds modes``) makes one start in five 10 % slower: false alarms
@@ -18,6 +18,8 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,23 +46,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--comparisons", type=int, default=2000)
     parser.add_argument("--worlds", default="none,trend,walk", help=f"of {', '.join(DRIFTS)}")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; the numbers do not depend on it")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     begin = time.perf_counter()
-    cells: dict[str, tuple[World, Promises]] = {}
-    for drift in arguments.worlds.split(","):
-        for rows in ROWS:
-            for paired in (False, True):
-                for restarts in RESTARTS:
-                    world = World(restarts=restarts, paired=paired, rows=rows, **DRIFTS[drift])
-                    name = f"{'pairs' if paired else 'samples'}_{drift}_{rows}_rows_{restarts}_restarts"
-                    cells[name] = (world, simulate(world, arguments.comparisons, [SEED, len(cells)]))
-                    print(name, file=sys.stderr)
+    worlds = {
+        f"{'pairs' if paired else 'samples'}_{drift}_{rows}_rows_{restarts}_restarts": World(
+            restarts=restarts, paired=paired, rows=rows, **DRIFTS[drift]
+        )
+        for drift in arguments.worlds.split(",")
+        for rows in ROWS
+        for paired in (False, True)
+        for restarts in RESTARTS
+    }
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        seeds = [[SEED, number] for number in range(len(worlds))]
+        found = pool.map(simulate, worlds.values(), [arguments.comparisons] * len(worlds), seeds)
+        cells = {name: (worlds[name], promises) for name, promises in zip(worlds, shown(found), strict=True)}
     print_table(cells)
     if arguments.out:
         seconds = time.perf_counter() - begin
         text = json.dumps(document(cells, arguments, seconds), indent=1)
         arguments.out.write_text(text + "\n")
+
+
+def shown(found: Iterable[Promises]) -> Iterator[Promises]:
+    """The same, with a line on stderr for each."""
+    for number, promises in enumerate(found, 1):
+        print(f"{number} cells", file=sys.stderr)
+        yield promises
 
 
 def document(
@@ -71,7 +85,7 @@ def document(
     other = "" if arguments.worlds == "none,trend,walk" else f" --worlds {arguments.worlds}"
     errors = {share: math.sqrt(share * (1 - share) / comparisons) for share in (0.05, 0.8)}
     return {
-        "command": f"python {SCRIPT} --comparisons {comparisons}{other} --out FILE",
+        "command": f"OMP_NUM_THREADS=1 python {SCRIPT} --comparisons {comparisons}{other} --out FILE",
         "machine": {"cores": os.cpu_count(), "system": platform.system()},
         "versions": {
             "penny_bench": penny_bench.__version__,

@@ -49,7 +49,7 @@ def sign_flip_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Per
     if x.size != y.size or not x.size:
         raise ValueError(f"There are {x.size} and {y.size} restarts; pairs take equal numbers, at least one.")
     d = y - x
-    return _result(abs(_signs(d.size, seed) @ d), abs(float(d.sum())), 2**d.size, 2)
+    return _result(abs(_times(_signs(d.size, seed), d)), abs(float(d.sum())), 2**d.size, 2)
 
 
 def two_sample_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Permutation:
@@ -69,10 +69,16 @@ def two_sample_test(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Pe
     if not x.size or not y.size:
         raise ValueError(f"There are {x.size} and {y.size} restarts; a comparison takes one a side.")
     both = np.concatenate([x, y])
-    sums = _members(both.size, x.size, seed) @ both
+    sums = _times(_members(both.size, x.size, seed), both)
     difference = (both.sum() - sums) / y.size - sums / x.size
     symmetric = 2 if x.size == y.size else 1
     return _result(abs(difference), abs(float(y.mean() - x.mean())), math.comb(both.size, x.size), symmetric)
+
+
+def _times(arrangements: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Not `@`: the threads of a BLAS take 60 times as long for so little on a machine with other work.
+    products: NDArray[np.float64] = np.einsum("ij,j->i", arrangements, values)
+    return products
 
 
 @lru_cache(maxsize=2)
