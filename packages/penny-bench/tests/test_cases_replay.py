@@ -191,7 +191,7 @@ def _end(prompt: int, output: int, cached: int, **timings: float) -> list[Step]:
 
 
 def test_a_scripted_run() -> None:
-    result, bodies = measured(caching, context=6000, turns=6, tokens=32, buckets=[2000, 4000])
+    result, bodies = measured(caching, context=6000, turns=6, tokens=32, least=9, buckets=[2000, 4000])
     assert len(bodies) == 6
     assert result.phases[0].cached
     sizes = [counted(body) for body in bodies]
@@ -227,7 +227,7 @@ def test_weighted_is_not_the_median() -> None:
         slow = sum(m["role"] == "tool" for m in body["messages"]) == 3
         return [*_tokens(9 if slow else 3, 0.2 if slow else 0.1), *_end(100, 9 if slow else 3, 0)]
 
-    result, _ = measured(answer, context=2000, turns=3, tokens=32)
+    result, _ = measured(answer, context=2000, turns=3, tokens=32, least=2)
     found = {metric.key: metric.value for metric in result.metrics}
     # Each turn: 10, 10 and 5 tokens/s; by tokens (2 + 2 + 8) / (0.2 + 0.2 + 1.6) = 6.
     assert found["stream"] == pytest.approx(10, rel=0.2)
@@ -257,9 +257,15 @@ def test_a_session_ends_where_the_server_takes_no_more() -> None:
             return Refusal(400, "The input is longer than the context.")
         return caching(number, body)
 
-    result, bodies = measured(answer, context=9000, turns=8, tokens=16)
+    result, bodies = measured(answer, context=9000, turns=8, tokens=16, least=9)
     failed = [request for request in result.phases[0].requests if request.record.failure]
     assert len(failed) == 1
     assert len(bodies) < 8
     assert any("turns before its end" in note and "longer than the context" in note for note in result.notes)
     assert {metric.key for metric in result.metrics} >= {"stream", "weighted", "cached"}
+
+
+def test_short_answers_have_no_decode_rate() -> None:
+    result, _ = measured(caching, context=1500, turns=2, tokens=16, least=10)
+    assert not {"stream", "weighted"} & {metric.key for metric in result.metrics}
+    assert any("2 of 2 answers have fewer than 10 tokens" in note for note in result.notes)

@@ -33,6 +33,7 @@ class Settings(BaseModel):
     sessions: scripted sessions, all at once.
     file: recorded sessions in place of scripted ones: JSON lines of messages, or of objects with `messages`.
     tokens: most tokens of an answer, its reasoning included.
+    least: answers with fewer tokens have no decode rate.
     exact: whether to go on after the end of the text, so that each answer has just `tokens` tokens.
     tools: whether a scripted session has tool calls; else its results come in messages of the user.
     effort: `reasoning_effort` of every request; not sent if empty.
@@ -47,6 +48,7 @@ class Settings(BaseModel):
     sessions: int = Field(default=1, ge=1)
     file: str = ""
     tokens: int = Field(default=1024, ge=2)
+    least: int = Field(default=16, ge=2)
     exact: bool = False
     tools: bool = True
     effort: str = ""
@@ -67,7 +69,7 @@ async def run(bench: Bench, settings: Settings) -> None:
     ) as phase:
         lone = len(sessions) == 1
         await asyncio.gather(*(_replay(bench, phase, settings, session, lone) for session in sessions))
-    _metrics(phase, settings.buckets)
+    _metrics(phase, settings.buckets, settings.least)
 
 
 async def _replay(bench: Bench, phase: Phase, settings: Settings, session: Session, lone: bool) -> None:
@@ -114,9 +116,14 @@ def _recorded(bench: Bench, path: Path) -> list[Session]:
     return sessions
 
 
-def _metrics(phase: Phase, buckets: Sequence[int]) -> None:
+def _metrics(phase: Phase, buckets: Sequence[int], least: int) -> None:
     records = [request.record for request in phase.requests if request.record.failure is None]
-    _decode(phase, "", "decode", records)
+    long = [record for record in records if (record.output_tokens or 0) >= least]
+    if len(long) < len(records):
+        phase.bench.note(
+            f"{len(records) - len(long)} of {len(records)} answers have fewer than {least} tokens, so no decode rate."
+        )
+    _decode(phase, "", "decode", long)
     phase.metric("ttft", "TTFT of a turn", [record.ttft for record in records], "s", "lower")
     busy = sum(record.ended - record.sent for record in records)
     phase.metric("seconds", "requests, all turns added up", [busy] if records else [], "s", "lower")
@@ -139,7 +146,7 @@ def _metrics(phase: Phase, buckets: Sequence[int]) -> None:
         phase.metric("acceptance_length", "acceptance length", [told.acceptance_length], "tokens", None)
     low = 0
     for high in (*sorted(buckets), OPEN):
-        inside = [r for r, prompt, _ in known if low <= prompt < high]
+        inside = [record for record in long if low <= (record.prompt_tokens or 0) < high]
         _decode(phase, f"_{low}", f"decode at {_range(low, high)}", inside)
         low = high
 
