@@ -467,6 +467,12 @@ def test_every_profile_has_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["pool"]["tokens"] > 0
 
 
+def test_features_that_are_not_built_are_named() -> None:
+    made = plan(replace(DENSE, unbuilt=("recover-ssm", "fr-spec")))
+    assert any("not built yet (recover-ssm, fr-spec)" in note for note in made.notes)
+    assert not any("not built yet (" in note for note in plan().notes)
+
+
 def test_a_cpu_has_no_context_and_nothing_unexplained() -> None:
     made = make_plan(source("qwen38-27b"), replace(DENSE, device="cpu"), cpu(256 * GIB))
     assert made.pool.before == 256 * GIB

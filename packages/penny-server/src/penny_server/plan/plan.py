@@ -128,6 +128,11 @@ def with_block(source: Source, settings: PlanSettings) -> PlanSettings:
 
 def _notes(settings: PlanSettings, need: Demand, pool: Pool) -> list[str]:
     notes = []
+    if settings.unbuilt:
+        notes.append(
+            f"The plan counts on features that are not built yet ({', '.join(settings.unbuilt)}); plan without one "
+            "with --without NAME."
+        )
     if pool.budget <= 0:
         notes.append(
             f"Nothing is left for the KV pool: {-gib(pool.budget):.2f} GiB are missing, and the server will not start."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penny_server.errors import ExitCode, PennyError
@@ -25,6 +25,7 @@ class PlanSettings:
 
     ``recover_ssm`` keeps no recurrent state per draft token, but SGLang goes on charging it
     (``kv_cache_configurator.py``, ``_handle_max_mamba_cache``); ``charge_states`` false is a build that does not.
+    ``unbuilt`` are features that the plan counts on and that do not exist yet.
     """
 
     device: Device = "cuda"
@@ -72,13 +73,15 @@ class PlanSettings:
     store: str | None = None
     tp: int = 1
     gpus: int = 1
+    unbuilt: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
 def settings_of(launch: Launch) -> PlanSettings:
     """The plan settings of a resolved launch. Raises PennyError (usage) for what cannot be planned."""
     features = frozenset(launch.features) | frozenset(launch.needs)
-    return read_settings(launch.settings, launch.env, launch.options, features, launch.device)
+    read = read_settings(launch.settings, launch.env, launch.options, features, launch.device)
+    return replace(read, unbuilt=tuple(launch.needs))
 
 
 def read_settings(
