@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from penny_server.cli.chat import chat
+from penny_server.cli.doctor import doctor
 from penny_server.cli.plan import plan
 from penny_server.cli.profiles import profiles
 from penny_server.cli.seams import seams
@@ -35,6 +36,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Serve Qwen3.8 on stock SGLang, and talk to it.",
 )
-for command in (serve, plan, status, stop, chat, seams, version):
+for command in (serve, plan, doctor, status, stop, chat, seams, version):
     app.command()(command)
 app.add_typer(profiles, name="profiles")
