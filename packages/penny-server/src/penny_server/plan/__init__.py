@@ -1,5 +1,6 @@
 """What fits on a GPU, from a ``config.json`` alone: the pool that SGLang would give, and where the memory goes."""
 
+from penny_server.plan.choose import choose_source
 from penny_server.plan.machines import DEFAULT_GPU, GPUS, Machine, cpu, gpu, memory, of_size
 from penny_server.plan.plan import Plan, Source, make_plan, read_source, with_block
 from penny_server.plan.settings import PlanSettings, read_settings, settings_of
@@ -11,6 +12,7 @@ __all__ = [
     "Plan",
     "PlanSettings",
     "Source",
+    "choose_source",
     "cpu",
     "gpu",
     "make_plan",
