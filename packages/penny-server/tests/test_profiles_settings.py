@@ -9,7 +9,7 @@ import pytest
 
 from penny_server.cli.run import run
 from penny_server.errors import PennyError
-from penny_server.profiles import Surroundings, load, resolve
+from penny_server.profiles import Surroundings, load, parse_overrides, resolve
 from penny_server.profiles.loader import parse
 from penny_server.profiles.settings import gather, user_file
 
@@ -102,6 +102,15 @@ def test_reasoning_efforts(effort: str, expected: dict) -> None:
     person = gather("flash-next", {"PENNY_REASONING_EFFORT": effort}, ())
     launch = resolve(load("flash-next"), "cuda", Path("/m"), Surroundings(Path("/s"), 1), person.layers)
     assert launch.settings["default_chat_template_kwargs"] == {"preserve_thinking": True, **expected}
+
+
+def test_an_option_goes_into_a_json_argument_of_the_same_layer() -> None:
+    kwargs = 'default_chat_template_kwargs={"add_vision_id": true}'
+    asked = parse_overrides([kwargs, "reasoning_effort=low"])
+    launch = resolve(load("flash-next"), "cuda", Path("/m"), Surroundings(Path("/s"), 1), asked)
+    assert launch.settings["default_chat_template_kwargs"] == {
+        "add_vision_id": True, "enable_thinking": True, "reasoning_effort": "low"
+    }  # fmt: skip
 
 
 def test_media_ple_cache_and_build_options() -> None:

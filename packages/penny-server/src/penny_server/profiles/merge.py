@@ -8,7 +8,7 @@ from typing import Any
 
 from penny_server.errors import ExitCode, PennyError
 from penny_server.nearest import did_you_mean
-from penny_server.profiles.options import OPTIONS, TURNED_OFF, Draft, implied_needs
+from penny_server.profiles.options import JSON, OPTIONS, TURNED_OFF, Draft, implied_needs
 from penny_server.profiles.overrides import Overrides
 from penny_server.profiles.schema import Device, Profile
 from penny_server.profiles.speculation import CHAIN
@@ -51,7 +51,7 @@ class Merged:
                 self._apply(key, value, source)
         # An argument named beside an option keeps its value, so that a contradiction shows.
         for key, value in layer.sglang.items():
-            if value is not None and not isinstance(value, dict) and self.draft.sglang.get(key) != value:
+            if value is not None and key not in JSON and self.draft.sglang.get(key) != value:
                 self._put("sglang", self.draft.sglang, key, value, origin.get(f"sglang.{key}", layer.origin))
 
     def _apply(self, key: str, value: Any, source: str) -> None:
