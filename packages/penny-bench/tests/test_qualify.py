@@ -31,6 +31,7 @@ at_most = 0.5
 [[run]]
 workload = "mine.toml"
 name = "long-prompt"
+seed = 1
 [[run.mark]]
 metric = "prefill 64/prefill"
 at_least = 1

@@ -324,9 +324,9 @@ def test_a_partial_workload_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     assert all(request["sent"] > 100 for request in document["requests"][3:])
     assert document["earlier"] == [{"started": whole["started"], "seconds": 100.0, "requests": 6}]
     preflight = len(document["preflight"])
-    assert sorted(asked[preflight:]) == sorted(
-        first[-6:]
-    )  # the streams of C2 alone, with the prompts they had
+    sent = asked[preflight:]
+    assert len(sent) == 6  # the streams of C2 alone, with prompts that no cache may know from before
+    assert not set(sent) & set(first)
 
 
 def test_a_partial_load_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

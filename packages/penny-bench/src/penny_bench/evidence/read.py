@@ -21,7 +21,9 @@ from penny_bench.workload import EarlierPhases, PhaseResult
 def earlier_part(document: dict[str, Any]) -> EarlierPart:
     """What a partial document of a load has; requests that the interruption ended are left out."""
     requests = (read_request(part) for part in document["requests"])
-    return EarlierPart(tuple(r for r in requests if not _interrupted(r)), document["seconds"])
+    return EarlierPart(
+        tuple(r for r in requests if not _interrupted(r)), document["seconds"], _parts(document)
+    )
 
 
 def earlier_phases(document: dict[str, Any]) -> EarlierPhases:
@@ -41,7 +43,7 @@ def earlier_phases(document: dict[str, Any]) -> EarlierPhases:
         for part in document["phases"]
         if part["ended"] is not None
     )
-    return EarlierPhases(phases, document["seconds"])
+    return EarlierPhases(phases, document["seconds"], _parts(document))
 
 
 def read_request(part: dict[str, Any]) -> RunRequest:
@@ -84,3 +86,7 @@ def read_record(part: dict[str, Any]) -> StreamRecord:
 
 def _interrupted(request: RunRequest) -> bool:
     return request.record.failure is not None and request.record.failure.kind == "interrupted"
+
+
+def _parts(document: dict[str, Any]) -> int:
+    return len(document["earlier"]) + 1

@@ -23,6 +23,9 @@ from penny_bench.load.trace import Trace
 from penny_bench.measure import Clock, new_clock, preflight
 from penny_bench.text import Gauge, prompt, random_prompt
 
+PART = 1_000_000
+"""Distance between the numbers of the prompts of two parts of a run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
@@ -124,10 +127,13 @@ class EarlierPart:
     Attributes:
         requests: those that had ended.
         seconds: when it was interrupted, on its clock, which goes on from there.
+        parts: how many parts there were. What is sent now has prompts of its own, since a cache may know those
+            of requests that were cut off.
     """
 
     requests: tuple[RunRequest, ...]
     seconds: float
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,8 @@ async def measure_run(
                 clock = Clock(earlier.seconds if earlier else 0.0)
                 probe = LoopProbe(clock)
                 watcher = asyncio.create_task(probe.watch())
-                job = partial(_job, plan, gauge, 1 + plan.warmups)
+                serial = 1 + plan.warmups + (PART * earlier.parts if earlier else 0)
+                job = partial(_job, plan, gauge, serial)
                 await _drive(client, server, plan, job, keep, clock, done, observer)
         except asyncio.CancelledError:
             complete = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import sys
 from pathlib import Path
@@ -79,7 +80,13 @@ def _workload(run: PlannedRun, folder: Path) -> Workload:
     return read_workload(what, run.set)
 
 
-def _kept(file: Path, workload: Workload, seed: int) -> dict[str, Any] | None:
+def _seed(run: PlannedRun, partial: dict[str, Any] | None) -> int:
+    if partial:
+        return int(partial["plan"]["seed"])
+    return secrets.randbelow(1_000_000) if run.seed is None else run.seed
+
+
+def _kept(file: Path, workload: Workload, seed: int | None) -> dict[str, Any] | None:
     """The result of the same workload, whole or partial, if the folder has it."""
     try:
         document: dict[str, Any] = json.loads(file.read_bytes())
@@ -89,7 +96,8 @@ def _kept(file: Path, workload: Workload, seed: int) -> dict[str, Any] | None:
         raise BenchError(f"{file} cannot be read ({error}); remove it, or choose another --out.") from error
     if document.get("schema") != SCHEMA or not document.get("workload"):
         raise BenchError(f"{file} is no result of a workload; remove it, or choose another --out.")
-    if document["workload"]["digest"] != workload.digest or document["plan"]["seed"] != seed:
+    other_seed = seed is not None and document["plan"]["seed"] != seed
+    if document["workload"]["digest"] != workload.digest or other_seed:
         raise BenchError(
             f"{file} is of another workload, setting or seed; remove it, or choose another --out."
         )

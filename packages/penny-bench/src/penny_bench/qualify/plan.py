@@ -67,7 +67,7 @@ class PlannedRun(_Part):
         workload: a shipped name, or a TOML file beside the plan.
         name: of the run, and of its result file; else that of the workload.
         set: settings that replace those of the workload.
-        seed: of its prompts.
+        seed: of its prompts; without, one that is drawn, so that no cache knows them from another run.
         allow_cached: whether a prefix cache may take part.
         marks: what it must reach. That no request fails is always one, unless a mark says otherwise.
     """
@@ -75,7 +75,7 @@ class PlannedRun(_Part):
     workload: str
     name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     set: dict[str, Any] = {}
-    seed: int = Field(default=1, ge=0)
+    seed: int | None = Field(default=None, ge=0)
     allow_cached: bool = False
     marks: tuple[Mark, ...] = Field(default=(), alias="mark")
 

@@ -13,8 +13,9 @@ import httpx
 from penny_bench.client import Server, StreamRecord, Timeline, stream
 from penny_bench.load import Check, RunRequest
 from penny_bench.load.observer import Observer, Silent
+from penny_bench.load.run import PART
 from penny_bench.text import Gauge, prompt
-from penny_bench.workload.result import Better, Metric, PhaseResult
+from penny_bench.workload.result import Better, EarlierPhases, Metric, PhaseResult
 from penny_bench.workload.spans import SpanProbe
 
 
@@ -132,7 +133,7 @@ class Bench:
         seed: int,
         sampling: Mapping[str, Any],
         observer: Observer | None = None,
-        earlier: Sequence[PhaseResult] = (),
+        earlier: EarlierPhases | None = None,
     ) -> None:
         """`earlier` are finished phases of an interrupted run, whose requests are not sent again."""
         self.server = server
@@ -147,8 +148,8 @@ class Bench:
         self.notes: list[str] = []
         self.spans = SpanProbe(server, client)
         self.sent = 0
-        self._earlier = {phase.name: phase for phase in earlier}
-        self._serial = 0
+        self._earlier = {phase.name: phase for phase in earlier.phases} if earlier else {}
+        self._serial = PART * earlier.parts if earlier else 0
 
     def first_line(self) -> str:
         """A first line that was never sent before, so that no prefix cache knows what follows it."""

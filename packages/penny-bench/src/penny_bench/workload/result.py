@@ -70,10 +70,13 @@ class EarlierPhases:
     Attributes:
         phases: those that had ended.
         seconds: when it was interrupted, on its clock, which goes on from there.
+        parts: how many parts there were. What is sent now has prompts of its own, since a cache may know those
+            of requests that were cut off.
     """
 
     phases: tuple[PhaseResult, ...]
     seconds: float
+    parts: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

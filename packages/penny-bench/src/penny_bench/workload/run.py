@@ -40,8 +40,7 @@ async def measure_workload(
     async with http_client(server) as client:
         with collected_by_hand():
             clock = Clock(earlier.seconds if earlier else 0.0)
-            phases = earlier.phases if earlier else ()
-            bench = Bench(server, client, clock, gauge, seed, workload.sampling, observer, phases)
+            bench = Bench(server, client, clock, gauge, seed, workload.sampling, observer, earlier)
             probe = LoopProbe(clock)
             watcher = asyncio.create_task(probe.watch())
             try:
