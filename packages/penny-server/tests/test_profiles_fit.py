@@ -122,6 +122,15 @@ def test_unreadable_checkpoint(tmp_path: Path, content: str | None) -> None:
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize("name", ["chat_template", "speculative_token_map", "speculative_adaptive_config"])
+def test_files_that_are_not_there(tmp_path: Path, name: str) -> None:
+    folder = checkpoint(tmp_path / "m")
+    asked = [f"{name}={tmp_path}/absent.jinja", "speculative_adaptive=true"]
+    with pytest.raises(PennyError, match=f"{name} is .*absent.jinja, and there is no such file") as caught:
+        check(folder, "flash-next", *asked)
+    assert caught.value.exit_code == 2
+
+
 def test_draft_of_another_size(tmp_path: Path) -> None:
     target = checkpoint(tmp_path / "m", hidden_size=5120)
     draft = tmp_path / "d"
@@ -224,6 +233,29 @@ def test_serve_refuses_an_unreadable_checkpoint(tmp_path: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     assert run(["serve", "tiny-27b", "--device", "cpu", "--port", port, "--model", str(copy)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["flash-next", "--set", "max_total_tokens=1000001"], "not a multiple of the page of 64 tokens"),
+        (["flash-next", "--set", "max_running_requests=8"], "about 6 each, 48 in all"),
+        (["flash-next", "--set", "speculative_num_draft_tokens=0"], "takes 1 or more"),
+        (["flash-next", "--set", "fp4-gemm-backend=flashinfer_trtllm"], "needs an SM100 GPU"),
+        (["flash-next", "--without", "fr-spec"], "does not need that"),
+        (["flash-next", "--set", "tp_size=4"], "is made for 1, 2 GPUs"),
+        (["flash-next", "--set", "ple_backend=nvme"], "ple_nvme_model is not set"),
+    ],
+)
+def test_bad_input_from_the_command_line(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    assert run(["serve", *args, "--dry-run"]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
 
 
 def test_case_ms_03_static_fraction_too_small_for_the_weights() -> None:

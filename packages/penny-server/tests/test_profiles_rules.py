@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penny_server.errors import PennyError
-from penny_server.profiles import Launch, Surroundings, load, parse_overrides, resolve
+from penny_server.profiles import Launch, Surroundings, backends, load, parse_overrides, resolve
 from penny_server.profiles.speculation import complete_chain
 
 HERE = Surroundings(Path("/standin"), threads=1)
@@ -85,6 +85,24 @@ def test_speculation_turned_off_takes_its_settings_along() -> None:
 def test_speculation(profile: str, settings: tuple[str, ...], message: str) -> None:
     device = "cpu" if profile.startswith("tiny") else "cuda"
     assert message in refused(profile, *settings, device=device).message
+
+
+@pytest.mark.parametrize(
+    ("capability", "quantization", "given", "expected"),
+    [
+        ("12.0", "modelopt_fp4", "auto", "flashinfer_cutlass"),
+        ("12.0", "modelopt_mixed", None, "flashinfer_cutlass"),
+        ("12.0", "modelopt_fp4", "triton", None),
+        ("12.0", "fp8", "auto", None),
+        ("10.0", "modelopt_fp4", "auto", None),
+        (None, "modelopt_fp4", "auto", None),
+    ],
+)
+def test_experts_are_chosen_where_stock_would_guess(
+    capability: str | None, quantization: str, given: str | None, expected: str | None
+) -> None:
+    settings = {"quantization": quantization, "moe_runner_backend": given}
+    assert backends.complete(settings, capability).get("moe_runner_backend") == expected
 
 
 def test_case_la_05_experts_of_nvfp4_on_sm120_are_cutlass() -> None:

@@ -24,8 +24,11 @@ class Row:
 
 
 def rows(launch: Launch) -> list[Row]:
-    """Every setting of ``launch``: features, options, SGLang arguments, environment."""
-    listed = [Row("features", ", ".join(launch.features), f"profile {launch.profile}", PENNY)]
+    """Every setting of ``launch``: the model, features, options, SGLang arguments, environment."""
+    listed = [
+        Row("model", str(launch.checkpoint), "the command, the settings or the profile", PENNY),
+        Row("features", ", ".join(launch.features), f"profile {launch.profile}", PENNY),
+    ]
     if launch.needs:
         listed.append(Row("needs", ", ".join(launch.needs), f"profile {launch.profile}", PENNY))
     listed += [

@@ -14,6 +14,8 @@ from penny_server.profiles.rules.base import Case, refuse
 CODER_MARK = "<function="
 """How the templates of Qwen3-Coder and Qwen3.5 and later write a call; `CODER_PARSERS` read it."""
 CODER_PARSERS = ("qwen3_coder",)
+FILES = ("chat_template", "speculative_token_map", "speculative_adaptive_config")
+"""Arguments that name a file; a chat template may also be the name of one that SGLang knows."""
 
 
 def check_model(case: Case, folder: Path) -> None:
@@ -24,6 +26,7 @@ def check_model(case: Case, folder: Path) -> None:
     """
     config = _read_config(folder)
     text = {**config, **text_config(config)}
+    _files(case)
     _interval(text, folder)
     _context(case, text)
     _index_ratio(case, text)
@@ -49,6 +52,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         refuse(f"{path} holds no JSON object.", "Fetch the checkpoint again.", ExitCode.CHECKPOINT)
     return config
+
+
+def _files(case: Case) -> None:
+    for name in FILES:
+        value = str(case.get(name, ""))
+        if Path(value).suffix and not Path(value).is_file():
+            refuse(
+                f"{name} is {value}, and there is no such file.",
+                f"Give its whole path, or take it away: --set {name}=",
+            )
 
 
 def _interval(text: Mapping[str, Any], folder: Path) -> None:
