@@ -7,13 +7,15 @@ from types import SimpleNamespace
 import penny_server.profiles.launch
 import penny_server.serving.checks
 import penny_server.serving.choose
+import penny_server.serving.fit
 from penny_server.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent))
 penny_server.profiles.launch.LAUNCH_MODULE = "fake_launch"
 penny_server.serving.checks.check_integration = lambda features: None
 penny_server.serving.checks.check_weights = lambda launch: SimpleNamespace(
-    architecture="FakeForCausalLM", parameters=3_940_104, warnings=("the tokenizer is odd.",)
+    architecture="FakeForCausalLM", parameters=3_940_104, bytes=7_880_208, warnings=("the tokenizer is odd.",)
 )
+penny_server.serving.fit.check_model_fit = lambda launch, weight_bytes, gpus: None
 penny_server.serving.choose.choose_checkpoint = lambda profile, model: Path("checkpoint")
 main()
