@@ -85,6 +85,9 @@ def test_a_plan_is_run_and_its_page_written(
         assert not found["passed"]
         assert [mark["passed"] for mark in found["runs"][0]["marks"]] == [True, True, True]
         assert "url" not in found["plan"]
+        seeds = [json.loads((out / run["file"]).read_text())["plan"]["seed"] for run in found["runs"]]
+        assert isinstance(seeds[0], int)  # drawn
+        assert seeds[1] == 1
         # The same again: both results are kept, and no request is sent.
         assert cli(monkeypatch, "qualify", plan, "--out", out, "--url", mock.url) == 1
         assert len(mock.bodies) == sent

@@ -55,7 +55,12 @@ def qualify(
         console.rule(heading + kept.get(document["status"] if document else "", ""))
         if document is None or document["status"] == "partial":
             document = run_once(
-                target, workload, run.seed, floors=plan.floor, earlier=document, show=Console(stderr=True)
+                target,
+                workload,
+                _seed(run, document),
+                floors=plan.floor,
+                earlier=document,
+                show=Console(stderr=True),
             )
             save(file, document)
         print_run(document, console)
