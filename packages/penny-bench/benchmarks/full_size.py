@@ -40,6 +40,7 @@ def main(config_file: Path, source: Path, out: Path) -> None:
     for key in ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"):
         if key in small:
             config[key] = small[key]
+    config["language_model_only"] = True  # random weights see nothing
     if "vision_config" in small:
         config.setdefault("vision_config", {**small["vision_config"], "out_hidden_size": text["hidden_size"]})
     (out / "config.json").write_text(json.dumps(config, indent=1))
