@@ -34,7 +34,9 @@ def prepare(facts: Facts, profile: Profile, launch: Launch, model_given: bool) -
 
 
 def _plan(source: Source, launch: Launch, facts: Facts, now: bool) -> Plan:
-    settings = replace(settings_of(launch), gpus=max(1, len(facts.gpus)))
+    settings = settings_of(launch)
+    # Too few GPUs are another check's finding.
+    settings = replace(settings, gpus=max(settings.tp, len(facts.gpus)))
     return make_plan(source, with_block(source, settings), _machine(launch, facts, now))
 
 

@@ -22,9 +22,9 @@ def _memlock(case: Case) -> Iterable[Finding]:
     if limit is None or (limit >= max(pinned, LOCKED * stored)):
         yield ok("Any amount of memory may be locked." if limit is None else f"{gib(limit)} may be locked.")
     elif pinned or stored:
+        pins = f"{gib(pinned)} are pinned" if pinned else "the store registers buffers"
         yield warn(
-            f"{limit // MIB} MiB of memory may be locked, and {gib(pinned)} are pinned: CUDA pins past the limit, the "
-            "buffers of io_uring and RDMA do not.",
+            f"{limit // MIB} MiB of memory may be locked, and {pins}: CUDA pins past the limit, io_uring does not.",
             "Raise it: ulimit -l unlimited, docker run --ulimit memlock=-1, or LimitMEMLOCK=infinity of a service.",
         )
     else:

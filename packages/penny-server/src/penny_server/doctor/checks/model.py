@@ -51,8 +51,8 @@ def _checkpoint(case: Case) -> Iterable[Finding]:
 
 def _fit(case: Case) -> Iterable[Finding]:
     launch = case.launch
-    if launch is None or not case.model_given:
-        return
+    if launch is None or not case.model_given or not all(file.is_file() for file in _files(case)):
+        return  # model.files names the missing one
     size = sum(file.stat().st_size for file in launch.checkpoint.glob("*.safetensors"))
     gpus = [Gpu(gpu.name, gpu.capability, gpu.total) for gpu in case.facts.gpus]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penny_server.doctor.base import Case, Check, Finding, fail, gib, ok, warn
+from penny_server.errors import ExitCode
 from penny_server.plan import Plan
 
 TOLERANCE = 1.03
@@ -24,7 +25,9 @@ def _settings(case: Case) -> Iterable[Finding]:
 
 def _plan_settings(case: Case) -> Iterable[Finding]:
     error = case.refusals.get("plan.settings")
-    if error is not None:
+    if error is not None and error.exit_code == ExitCode.CHECKPOINT:
+        yield warn(f"There is no plan: {error.message}", "Put the checkpoint right (see model.checkpoint).")
+    elif error is not None:
         yield fail(error.message, error.hint or "Correct that setting.")
     elif case.plan is not None:
         yield ok(f"The plan is for {case.plan.machine.name}.")
