@@ -52,7 +52,7 @@ class _File(_Part):
     cv: Share | None = None
     effect: Share | None = None
     rows: Annotated[int, Field(ge=1)] = 1
-    ready_path: Text = "/v1/models"
+    ready_path: Text = ""
     ready_timeout: Seconds = 1800.0
     stop_timeout: Seconds = 30.0
     pause: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -109,7 +109,8 @@ class AbbaPlan:
         cv: spread between restarts of a side that is expected, a share; None where it is not known.
         effect: difference that shall be found, a share; None where none is stated.
         rows: how many rows are expected to be compared.
-        ready_path: path that answers once the server is ready.
+        ready_path: path that answers once the server is ready; "" for `/health`, and `/v1/models` where there is no
+            such path. SGLang lists its models while it still warms up.
         ready_timeout, stop_timeout: longest time for a start, and for each signal that ends a server, s.
         pause: between the end of a server and the next start, s.
     """
@@ -168,7 +169,7 @@ def read_plan(path: Path) -> AbbaPlan:
         cv=file.cv,
         effect=file.effect,
         rows=file.rows,
-        ready_path="/" + file.ready_path.lstrip("/"),
+        ready_path="/" + file.ready_path.lstrip("/") if file.ready_path else "",
         ready_timeout=file.ready_timeout,
         stop_timeout=file.stop_timeout,
         pause=file.pause,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 """Hosts that no proxy is asked for."""
 LOCKED = (401, 403)
 """A server that wants a key answers."""
+MISSING = 404
 
 
 @contextmanager
@@ -72,10 +73,11 @@ def _answers(url: str) -> bool:
 def _wait_until_ready(process: Process, plan: AbbaPlan, side: Side, interrupts: Interrupts) -> None:
     url = plan.server(side).url
     parts = urlsplit(url)
-    address = f"{parts.scheme}://{parts.netloc}{plan.ready_path}"
+    root = f"{parts.scheme}://{parts.netloc}"
+    paths = [plan.ready_path] if plan.ready_path else ["/health", "/v1/models"]
     end = time.monotonic() + plan.ready_timeout
     with httpx.Client(trust_env=parts.hostname not in LOCAL, timeout=5.0) as client:
-        while not _ready(client, address):
+        while not _ready(client, [root + path for path in paths]):
             if process.status is not None:
                 raise BenchError(
                     f"The server of {side.upper()} ended with status {process.status} before it answered; its command "
@@ -83,15 +85,19 @@ def _wait_until_ready(process: Process, plan: AbbaPlan, side: Side, interrupts: 
                 )
             if time.monotonic() >= end:
                 raise BenchError(
-                    f"The server of {side.upper()} did not answer at {address} within {plan.ready_timeout:g} s; "
-                    f"correct url, ready_path or ready_timeout. {process.last_lines()}"
+                    f"The server of {side.upper()} did not answer at {root + paths[0]} within "
+                    f"{plan.ready_timeout:g} s; correct url, ready_path or ready_timeout. {process.last_lines()}"
                 )
             interrupts.sleep(0.2)
 
 
-def _ready(client: httpx.Client, address: str) -> bool:
+def _ready(client: httpx.Client, addresses: Sequence[str]) -> bool:
+    """Whether the first address that the server has at all says that it is ready."""
     try:
-        status = client.get(address).status_code
+        for address in addresses:
+            status = client.get(address).status_code
+            if status != MISSING:
+                return status < 400 or status in LOCKED
     except httpx.HTTPError:
         return False
-    return status < 400 or status in LOCKED
+    return False
