@@ -129,6 +129,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "penny_bench": version("penny-bench"),
         "load_before": os.getloadavg()[0],
+        "nice": os.nice(0),
     }
 
 
