@@ -20,7 +20,7 @@ from penny_server.doctor.checks.plan import coverage
 from penny_server.doctor.facts import GpuProcess, Node, Rate
 from penny_server.doctor.read import groups
 from penny_server.doctor.read.disk import BLOCK, read_folder, read_rate, write_rate
-from penny_server.doctor.read.gpu import visible
+from penny_server.doctor.read.gpu import numa_node, visible
 from penny_server.doctor.read.host import cpu_list
 
 _spec = importlib.util.spec_from_file_location("machines", Path(__file__).parent / "fakes" / "machines.py")
@@ -288,6 +288,15 @@ def test_control_groups_of_both_versions(tmp_path: Path) -> None:
 )
 def test_visible_gpus_are_those_of_cuda(names: str | None, expected: list[str]) -> None:
     assert visible(["GPU-aa", "GPU-bb"], names) == expected
+
+
+def test_the_numa_node_of_a_gpu_is_that_of_its_pci_device(tmp_path: Path) -> None:
+    devices = "sys/bus/pci/devices"
+    root = _tree(
+        tmp_path, {f"{devices}/0000:c1:00.0/numa_node": "1\n", f"{devices}/0000:06:00.0/numa_node": "-1\n"}
+    )
+    found = [numa_node(root, bus) for bus in ("00000000:C1:00.0", "00000000:06:00.0", "00000000:07:00.0")]
+    assert found == [1, None, None]
 
 
 def test_processor_lists_of_the_kernel() -> None:

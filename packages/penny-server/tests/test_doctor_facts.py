@@ -165,6 +165,10 @@ WRITTEN = (
     Fault("more requests than states", "vLLM recipes #831: 1,024 asked, 939 states", gpu,
           settings(max_running_requests="1024", max_mamba_cache_size=""), "plan.requests",
           "max_running_requests is 1024, and the pools serve"),
+    Fault("small packages of other versions", "pip install of something else", cpu,
+          f.has("installed", required=(("sglang", "numba==0.65.1"), ("sglang", "einops")), versions={"numba": "0.60"}),
+          "install.packages", "numba==0.65.1 (found 0.60), einops (found none)",
+          does("pip install penny-server", "installed", versions={"numba": "0.65.1", "einops": "0.8"}), "warn"),
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ BOUND = (
     "triton",
 )
 """Packages whose other versions break a start; others are only odd."""
+SHOWN = 4
 
 
 def _python(case: Case) -> Iterable[Finding]:
@@ -43,6 +44,7 @@ def _packages(case: Case) -> Iterable[Finding]:
     installed = case.facts.installed
     versions = installed.versions or {}
     bad = False
+    odd: dict[str, str] = {}
     for by, text in installed.required:
         requirement = Requirement(text)
         name = canonicalize_name(requirement.name)
@@ -50,19 +52,27 @@ def _packages(case: Case) -> Iterable[Finding]:
         if found is not None and requirement.specifier.contains(found, prereleases=True):
             continue
         bad = True
-        say = fail if name in BOUND or name.startswith("penny-") else warn
-        yield say(
-            f"{by} needs {text}, and {found or 'none'} is installed.",
-            f"Install it: pip install '{text}'",
+        if name in BOUND or name.startswith("penny-"):
+            yield fail(
+                f"{by} needs {text}, and {found or 'none'} is installed.", f"Install it: pip install '{text}'"
+            )
+        else:
+            odd[text] = found or "none"
+    if odd:
+        shown = ", ".join(f"{text} (found {found})" for text, found in list(odd.items())[:SHOWN])
+        more = f" and {len(odd) - SHOWN} more" if len(odd) > SHOWN else ""
+        yield warn(
+            f"Required and of another version or missing: {shown}{more}.",
+            "Install them: pip install penny-server, which brings all of them.",
         )
     if not bad:
-        shown = (
+        main = (
             n
             for n in ("penny-server", "sglang", "torch", "flashinfer-python", "sglang-kernel")
             if n in versions
         )
         yield ok(
-            f"{', '.join(f'{name} {versions[name]}' for name in shown)}; {len(installed.required)} pins hold."
+            f"{', '.join(f'{name} {versions[name]}' for name in main)}; {len(installed.required)} pins hold."
         )
 
 

@@ -22,7 +22,7 @@ def read_facts(environ: Mapping[str, str], root: Path = Path("/"), seconds: floa
 
     ``root`` is where /proc and /sys are looked for.
     """
-    driver, gpus = read_gpus(environ)
+    driver, gpus = read_gpus(environ, root)
     return Facts(
         driver=driver,
         gpus=gpus,

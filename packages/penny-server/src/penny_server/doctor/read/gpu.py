@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from penny_server.doctor.facts import Driver, GpuFacts, GpuProcess
+from penny_server.doctor.read.kernel import text
 
 MODES = {0: "default", 1: "exclusive", 2: "prohibited", 3: "exclusive"}
 SLOWDOWNS = {
@@ -17,8 +19,8 @@ SLOWDOWNS = {
 }
 
 
-def read_gpus(environ: Mapping[str, str]) -> tuple[Driver, tuple[GpuFacts, ...]]:
-    """The driver, and the GPUs that CUDA would see in ``environ``, in its order."""
+def read_gpus(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[Driver, tuple[GpuFacts, ...]]:
+    """The driver, and the GPUs that CUDA would see in ``environ``, in its order; ``root`` is where /sys is."""
     import pynvml  # type: ignore[import-untyped]
 
     try:
@@ -31,7 +33,7 @@ def read_gpus(environ: Mapping[str, str]) -> tuple[Driver, tuple[GpuFacts, ...]]
         found = {}
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            found[_text(pynvml.nvmlDeviceGetUUID(handle))] = _gpu(pynvml, handle)
+            found[_text(pynvml.nvmlDeviceGetUUID(handle))] = _gpu(pynvml, handle, root)
     except pynvml.NVMLError as error:
         return Driver(error=str(error)), ()
     finally:
@@ -53,7 +55,7 @@ def visible(uuids: list[str], names: str | None) -> list[str]:
     return chosen
 
 
-def _gpu(nvml: Any, handle: Any) -> GpuFacts:
+def _gpu(nvml: Any, handle: Any, root: Path) -> GpuFacts:
     def ask(function: str, *more: Any) -> Any:
         """What an NVML function says, None where this GPU or driver does not know."""
         try:
@@ -83,13 +85,20 @@ def _gpu(nvml: Any, handle: Any) -> GpuFacts:
         slowdowns=_slowdowns(nvml, ask("nvmlDeviceGetCurrentClocksThrottleReasons")),
         compute_mode=MODES.get(ask("nvmlDeviceGetComputeMode") or 0, "default"),
         mig=bool(mig and mig[0]),
-        node=ask("nvmlDeviceGetNumaNodeId"),
+        node=numa_node(root, _text(pci.busId)) if (pci := ask("nvmlDeviceGetPciInfo")) else None,
         processes=tuple(_processes(ask)),
     )
 
 
+def numa_node(root: Path, bus: str) -> int | None:
+    """The NUMA node of a PCI device, which NVML names with eight digits of its domain and the kernel with four."""
+    domain, _, rest = bus.lower().partition(":")
+    node = text(root / "sys/bus/pci/devices" / f"{domain[-4:]}:{rest}" / "numa_node")
+    return int(node) if node.isdigit() else None
+
+
 def _slowdowns(nvml: Any, reasons: int | None) -> tuple[str, ...]:
-    found = [text for name, text in SLOWDOWNS.items() if (reasons or 0) & getattr(nvml, name, 0)]
+    found = [why for name, why in SLOWDOWNS.items() if (reasons or 0) & getattr(nvml, name, 0)]
     return tuple(dict.fromkeys(found))
 
 
