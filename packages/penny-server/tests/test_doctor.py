@@ -115,8 +115,9 @@ def test_names_are_unique_and_every_check_says_what_it_is_about() -> None:
 
 
 def test_every_check_is_in_the_docs() -> None:
-    page = Path(__file__).parents[3] / "docs" / "doctor.md"
-    if not page.is_file():
+    pages = [folder / "docs" / "doctor.md" for folder in Path(__file__).parents]
+    page = next((page for page in pages if page.is_file()), None)
+    if page is None:
         pytest.skip("The docs are not beside an installed wheel.")
     text = page.read_text()
     assert [check.name for check in CHECKS if f"`{check.name}`" not in text] == []

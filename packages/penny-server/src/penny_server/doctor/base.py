@@ -104,4 +104,4 @@ def fail(found: str, fix: str) -> Finding:
 
 def gib(size: float) -> str:
     """Bytes as text, such as ``3.2 GiB`` or ``64 MiB``."""
-    return f"{size / GIB:,.1f} GiB" if size >= GIB / 4 or not size else f"{size / MIB:,.0f} MiB"
+    return f"{size / GIB:,.1f} GiB" if size >= GIB or not size else f"{size / MIB:,.0f} MiB"

@@ -154,6 +154,7 @@ class Folder:
     Attributes:
         refused: why it could not be written, empty if it can.
         free, inodes: bytes and files that still fit; inodes is None where the file system does not count them.
+        device: number of the file system; folders with one number share its space.
         kind: the file system; ``noexec`` means that libraries in it cannot be loaded.
     """
 
@@ -164,7 +165,7 @@ class Folder:
     inodes: int | None = None
     kind: str = ""
     noexec: bool = False
-    read_only: bool = False
+    device: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,36 +22,39 @@ class Place:
 
 
 def places(case: Case) -> tuple[Place, ...]:
-    """Every folder that the server would write in; those that lie in one another once."""
+    """Every folder that the server would write in."""
     environ = case.environ
     home = Path(environ.get("HOME") or Path.home())
-    user_cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
-    # A CUDA start builds attention, sampling and expert kernels: some 4 GiB of objects and libraries.
-    build = 4 * GIB if case.cuda else 256 * MIB
     found = [
-        Place("temporary files", Path(environ.get("TMPDIR") or "/tmp"), GIB, "TMPDIR", code=True),
+        Place(
+            "temporary files", Path(environ.get("TMPDIR") or "/tmp"), GIB if case.cuda else 64 * MIB, "TMPDIR"
+        ),
         Place("run folders", runs_folder(), 64 * MIB, "XDG_STATE_HOME"),
-        Place("caches", user_cache, build, "cache_dir", code=True),
+        Place("caches", Path(environ.get("XDG_CACHE_HOME") or home / ".cache"), 256 * MIB, "cache_dir"),
+        *(_kernels(environ, home) if case.cuda else ()),
     ]
-    if case.cuda:
-        found += [
-            Place("compiled kernels of Triton", _triton(environ, home), GIB, "TRITON_CACHE_DIR", code=True),
-            Place(
-                "compiled kernels of FlashInfer",
-                Path(environ.get("FLASHINFER_WORKSPACE_BASE") or home) / ".cache" / "flashinfer",
-                build,
-                "FLASHINFER_WORKSPACE_BASE",
-                code=True,
-            ),
-        ]
     if store := case.option("store_dir"):
         found.append(Place("the cache store", Path(str(store)).expanduser(), _store(case), "store_dir"))
     return tuple(found)
 
 
-def _triton(environ: Mapping[str, str], home: Path) -> Path:
-    folder = environ.get("TRITON_CACHE_DIR")
-    return Path(folder) if folder else Path(environ.get("TRITON_HOME") or home) / ".triton" / "cache"
+def _kernels(environ: Mapping[str, str], home: Path) -> tuple[Place, ...]:
+    """Where kernels are compiled to; SGLang moves the caches of others into its own (``environ.py``).
+
+    The sizes are assumed: a start on a GPU builds some 4 GiB of objects and libraries.
+    """
+    base = Path(environ.get("SGLANG_CACHE_DIR") or home / ".cache" / "sglang")
+
+    def place(whose: str, variable: str, default: str, size: int, below: str = "") -> Place:
+        folder = Path(environ.get(variable) or base / default) / below
+        return Place(f"compiled kernels of {whose}", folder, size, variable, code=True)
+
+    return (
+        place("SGLang", "SGLANG_JIT_CACHE_DIR", "jit", 256 * MIB),
+        place("Triton", "TRITON_CACHE_DIR", "triton", GIB),
+        place("torch", "TORCHINDUCTOR_CACHE_DIR", "inductor", 256 * MIB),
+        place("FlashInfer", "FLASHINFER_WORKSPACE_BASE", "", 3 * GIB, ".cache/flashinfer"),
+    )
 
 
 def _store(case: Case) -> int:

@@ -21,16 +21,19 @@ def _uses_flashinfer(case: Case) -> bool:
 
 def _nvcc(case: Case) -> Iterable[Finding]:
     tools = case.facts.tools
-    if not _uses_flashinfer(case):
-        yield ok("Nothing of this profile is built with nvcc.")
-        return
     blackwell = any(gpu.capability.startswith("12.") for gpu in case.facts.gpus[: case.ranks])
     least = SM120_NVCC if blackwell else LEAST_NVCC
     version = ".".join(map(str, tools.nvcc_version))
     if not tools.nvcc:
-        say = warn if tools.prebuilt else fail
+        built = _uses_flashinfer(case) and not tools.prebuilt
+        say = fail if built else warn
         yield say(
-            "There is no nvcc in CUDA_HOME, PATH or /usr/local/cuda, and FlashInfer builds kernels with it.",
+            "There is no nvcc in CUDA_HOME, PATH or /usr/local/cuda; "
+            + (
+                "FlashInfer and SGLang build kernels with it."
+                if built
+                else "SGLang builds some kernels with it, and takes slower ones where it can."
+            ),
             f"Install the CUDA toolkit {least[0]}.{least[1]} or newer, and set CUDA_HOME to it.",
         )
     elif tools.nvcc_version < least:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from penny_server.doctor.base import Case, Check, Finding, fail, gib, ok, warn
-from penny_server.doctor.places import places
+from penny_server.doctor.facts import Folder
+from penny_server.doctor.places import Place, places
 
 INODES = 100_000
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "fuse.sshfs", "glusterfs", "lustre")
@@ -15,46 +16,55 @@ SCANNED = 20_000
 
 
 def _writable(case: Case) -> Iterable[Finding]:
-    bad = False
+    refused: dict[str, list[Place]] = {}
     for place in places(case):
         folder = case.facts.folder(place.path)
         if folder.refused:
-            bad = True
-            yield fail(
-                f"{place.path} is for {place.purpose} and cannot be written: {folder.refused}.",
-                f"Give another folder with {place.setting}, or let this user write there.",
-            )
+            refused.setdefault(f"cannot be written: {folder.refused}", []).append(place)
         elif place.code and folder.noexec:
-            bad = True
-            yield fail(
-                f"{place.path} is for {place.purpose} and is mounted noexec: libraries built there cannot be loaded.",
-                f"Give another folder with {place.setting}, or mount it with exec.",
+            refused.setdefault("is mounted noexec, and libraries built there cannot be loaded", []).append(
+                place
             )
-    if not bad:
+    for why, hit in refused.items():
+        where = " and ".join(dict.fromkeys(f"{place.path} ({place.purpose})" for place in hit))
+        yield fail(
+            f"{where} {why}.",
+            f"Give another folder with {_and(hit)}, or let this user write and load libraries there.",
+        )
+    if not refused:
         yield ok(f"All {len(places(case))} folders can be written.")
 
 
+def _and(hit: Iterable[Place]) -> str:
+    return " and ".join(dict.fromkeys(place.setting for place in hit))
+
+
 def _space(case: Case) -> Iterable[Finding]:
-    bad = False
+    """Places on one file system share its room."""
+    shared: dict[int, list[tuple[Place, Folder]]] = {}
     for place in places(case):
         folder = case.facts.folder(place.path)
-        if folder.refused:
-            continue
-        if folder.free < place.wanted:
-            bad = True
+        if not folder.refused:
+            shared.setdefault(folder.device, []).append((place, folder))
+    free = []
+    for group in shared.values():
+        hit, wanted = [place for place, _ in group], sum(place.wanted for place, _ in group)
+        folder = group[0][1]
+        purposes = ", ".join(place.purpose for place in hit)
+        if folder.free < wanted:
             yield fail(
-                f"{place.path} ({place.purpose}) has {gib(folder.free)} free and takes up to {gib(place.wanted)}.",
-                f"Make room there, or give another folder with {place.setting}.",
+                f"{folder.nearest} has {gib(folder.free)} free; {purposes} take up to {gib(wanted)}.",
+                f"Make room there, or give another folder with {_and(hit)}.",
             )
         elif folder.inodes is not None and folder.inodes < INODES:
-            bad = True
             yield warn(
-                f"{place.path} ({place.purpose}) has room for {folder.inodes:,} more files only.",
-                f"Remove files there, or give another folder with {place.setting}.",
+                f"{folder.nearest} ({purposes}) has room for {folder.inodes:,} more files only.",
+                f"Remove files there, or give another folder with {_and(hit)}.",
             )
-    if not bad:
-        free = ", ".join(f"{p.purpose} {gib(case.facts.folder(p.path).free)}" for p in places(case))
-        yield ok(f"Free: {free}.")
+        else:
+            free.append(f"{gib(folder.free)} for {purposes}")
+    if free:
+        yield ok(f"Free: {'; '.join(free)}.")
 
 
 def _kind(case: Case) -> Iterable[Finding]:

@@ -9,8 +9,8 @@ from penny_server.doctor.base import MIB, Case, Check, Finding, fail, gib, ok, w
 FILES = 65_535
 """What SGLang raises the limit to; it only logs when it may not."""
 FILES_LEAST = 1024
-THREADS = 2048
-"""Processes, threads of the tokenizer, compilers and the HTTP server; assumed."""
+THREADS, THREADS_CPU = 2048, 512
+"""Threads of processes, tokenizer, HTTP server and, on a GPU, compilers; assumed."""
 LOCKED = 64 * MIB
 CPUS = 4
 
@@ -35,7 +35,7 @@ def _files(case: Case) -> Iterable[Finding]:
     limit = case.facts.host.files
     if limit is not None and limit < FILES_LEAST:
         yield fail(
-            f"At most {limit:,} files may be open, fewer than the server opens at its start.",
+            f"At most {limit:,} files may be open; the server may run out of them while it starts.",
             f"Raise the hard limit: ulimit -Hn {FILES}, or docker run --ulimit nofile={FILES}",
         )
     elif limit is not None and limit < FILES:
@@ -52,11 +52,10 @@ def _threads(case: Case) -> Iterable[Finding]:
     if host.threads_limit is None:
         yield ok("No limit on threads.")
         return
-    left = host.threads_limit - host.threads
-    if left < THREADS:
+    left, wanted = host.threads_limit - host.threads, THREADS if case.cuda else THREADS_CPU
+    if left < wanted:
         yield fail(
-            f"{left:,} more threads may be started (limit {host.threads_limit:,}); the server needs up to {THREADS:,} "
-            "while kernels are built.",
+            f"{left:,} more threads may be started (limit {host.threads_limit:,}); a start takes up to {wanted:,}.",
             "Raise it: docker run --pids-limit -1, TasksMax=infinity of a service, or ulimit -u unlimited.",
         )
     else:

@@ -45,7 +45,7 @@ def read_folder(path: Path) -> Folder:
         inodes=state.f_favail if state.f_files else None,
         kind=_kind(nearest),
         noexec=bool(state.f_flag & os.ST_NOEXEC),
-        read_only=bool(state.f_flag & os.ST_RDONLY),
+        device=nearest.stat().st_dev,
     )
 
 
