@@ -64,7 +64,9 @@ def run(
     with mock(first=0.3, interval=1 / rate, per_chunk=per_chunk) as server:
 
         async def measure() -> RunResult:
-            plan = RunPlan(load=Closed(streams, ramp_up), requests=streams, tokens=events * per_chunk)
+            plan = RunPlan(
+                load=Closed(streams, ramp_up), requests=streams, tokens=events * per_chunk, warmups=0
+            )
             return await measure_run(await Server.connect(server.url), plan)
 
         with patch.object(Stamps, "came", lambda *_: time.perf_counter()) if loop else nullcontext():
@@ -193,7 +195,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--runs", type=int, default=3, help="of each row; the worst of every number counts")
+    parser.add_argument("--runs", type=int, default=2, help="of each row; the worst of every number counts")
     parser.add_argument(
         "--load", type=float, default=0.5, help="wait, a minute at most, for a load below this"
     )
