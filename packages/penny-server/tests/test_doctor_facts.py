@@ -42,6 +42,11 @@ def does(words: str, part: str, **values: Any) -> Callable[[Any, str, Path], Any
     return fix
 
 
+def full(path: Path) -> Folder:
+    """The store's file system has room for bytes and no room for files."""
+    return replace(m.roomy(path), **{"inodes": 10, "device": 1} if "store" in str(path) else {})
+
+
 def two(tmp: Path) -> Any:
     return m.Ground(m.facts(m.pro_6000(), m.pro_6000()), "flash-next", {"tp_size": "2"}, m.UNBUILT)
 
@@ -135,8 +140,7 @@ WRITTEN = (
               g.facts, folder=lambda p: Folder(p, p, free=9**15, kind="nfs4" if "store" in str(p) else "ext4")))),
           "folders.kind", "is on nfs4", lambda g, fix, t: setattr(g, "facts", m.facts(host=m.host(16))), "warn"),
     Fault("no files left", "sglang #28653", cpu,
-          lambda g, t: (store(g, t), setattr(g, "facts", replace(
-              g.facts, folder=lambda p: replace(m.roomy(p), **{"inodes": 10, "device": 1} if "store" in str(p) else {})))),
+          lambda g, t: (store(g, t), setattr(g, "facts", replace(g.facts, folder=full))),
           "folders.space", "room for 10 more files",
           lambda g, fix, t: setattr(g, "facts", m.facts(host=m.host(16))), "warn"),
     Fault("io_uring forbidden, and a store wants it", "NIXL in Docker's seccomp", cpu,
@@ -149,7 +153,7 @@ WRITTEN = (
     Fault("byte code that is kept nowhere", "read-only images", cpu,
           f.has("installed", bytecode=False, bytecode_folder=""), "install.bytecode", "every start compiles",
           does("PYTHONPYCACHEPREFIX", "installed", bytecode_folder="/var/cache/python"), "warn"),
-    Fault("one processor", "docker --cpus 1", gpu, f.has("host", cpu_quota=1.0), "limits.cpus", "1 processors",
+    Fault("one processor", "docker --cpus 1", gpu, f.has("host", cpu_quota=1.0), "limits.cpus", "1 processor may",
           does("--cpus", "host", cpu_quota=None), "warn"),
     Fault("a checkpoint on a slow drive", "loading for minutes", model,
           lambda g, t: setattr(g, "facts", replace(g.facts, read_rate=lambda p: Rate(read=1e4))), "disk.checkpoint",
@@ -160,9 +164,9 @@ WRITTEN = (
           does("--shm-size 16g", "host", shm=16 * GIB)),
     Fault("segments that grow, with two GPUs", "H3PO, reference TP2", two,
           lambda g, t: g.environ(PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"), "environment.variables",
-          "cannot be shared between two GPUs", unset),
+          "cannot be shared between the processes", unset),
     Fault("a plan stream with two GPUs", "H3PO, reference TP2", two,
-          lambda g, t: g.environ(SGLANG_ENABLE_OVERLAP_PLAN_STREAM="1"), "environment.variables", "hang with it",
+          lambda g, t: g.environ(SGLANG_ENABLE_OVERLAP_PLAN_STREAM="1"), "environment.variables", "had to take it away",
           unset),
     Fault("more requests than states", "vLLM recipes #831: 1,024 asked, 939 states", gpu,
           settings(max_running_requests="1024", max_mamba_cache_size=""), "plan.requests",

@@ -167,7 +167,7 @@ REAL = (
     Fault("a fraction below the weights", "MS-03", gpu, settings(mem_fraction_static="0.25"), "plan.pool",
           "are missing for weights"),
     Fault("host states too few for the host KV", "MS-06", dflash, lambda g, t: None, "plan.states",
-          "dead memory", lambda g, fix, t: g.settings.update(max_total_tokens=fix.rpartition(" ")[2].rstrip(".")),
+          "dead memory", lambda g, fix, t: g.settings.update(max_total_tokens=fix.rpartition("(")[2].rstrip(").")),
           "warn"),
     Fault("a pool that does not fit", "StockSpecialist1707: 1,310,720 asked, 1,114,304 given", flash,
           settings(max_total_tokens="1310720"), "plan.pool", "max_total_tokens asks for 1,310,720"),

@@ -37,11 +37,11 @@ HAZARDS = (
     ),
     Hazard(
         "SGLANG_ENABLE_OVERLAP_PLAN_STREAM", _set, lambda c: c.ranks > 1, "fail",
-        "servers on two GPUs hang with it (reference, TP2)",
+        "users with two GPUs had to take it away",
     ),
     Hazard(
         "PYTORCH_CUDA_ALLOC_CONF", lambda v: "expandable_segments:true" in v.lower(), lambda c: c.ranks > 1, "fail",
-        "segments that grow cannot be shared between two GPUs' processes (reference, TP2)",
+        "segments that grow cannot be shared between the processes of two GPUs",
     ),
     Hazard("PYTORCH_NO_CUDA_MEMORY_CACHING", _set, lambda c: c.cuda, "warn", "every allocation goes to the driver"),
     Hazard("TORCH_LOGS", bool, _always, "warn", "the compiler writes its work into the log"),

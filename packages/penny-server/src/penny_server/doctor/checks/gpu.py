@@ -51,7 +51,7 @@ def _driver(case: Case) -> Iterable[Finding]:
                 "Restart the machine, or reload the driver's kernel modules.",
             )
         return
-    text = f"driver {driver.version}, up to CUDA {driver.cuda[0]}.{driver.cuda[1]}"
+    text = f"driver {driver.version} runs up to CUDA {driver.cuda[0]}.{driver.cuda[1]}"
     if not built:
         yield fail(
             f"The installed torch is built without CUDA; {text}.",
@@ -59,7 +59,7 @@ def _driver(case: Case) -> Iterable[Finding]:
         )
     elif driver.cuda[0] < int(built.partition(".")[0]):
         yield fail(
-            f"torch is built for CUDA {built}, and the {text}.",
+            f"torch is built for CUDA {built}, and {text}.",
             f"Install a driver for CUDA {built.partition('.')[0]} or newer.",
         )
     else:
@@ -169,8 +169,9 @@ def _others(case: Case) -> Iterable[Finding]:
         if plan and now and lost > 0 and (now.pool.budget <= 0 or case.setting("max_total_tokens")):
             yield fail(
                 f"{found}: {now.pool.tokens:,} of {plan.pool.tokens:,} tokens of the pool are left.",
-                "End those processes, or ask for a smaller pool: "
-                f"--set max_total_tokens={now.pool.tokens or 'NUMBER'}",
+                f"End those processes, or ask for a smaller pool: --set max_total_tokens={now.pool.tokens}"
+                if now.pool.tokens
+                else "End those processes.",
             )
         else:
             yield warn(

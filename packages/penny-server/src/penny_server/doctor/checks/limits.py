@@ -67,7 +67,7 @@ def _cpus(case: Case) -> Iterable[Finding]:
     usable = min(len(host.cpus), host.cpu_quota or len(host.cpus))
     if case.cuda and usable < CPUS:
         yield warn(
-            f"{usable:g} processors may be used; scheduler, tokenizer and HTTP server each want one of their own.",
+            f"{_processors(usable)} may be used; scheduler, tokenizer and HTTP server each want one of their own.",
             f"Give it {CPUS} or more (docker run --cpus, CPUQuota of a service, taskset).",
         )
     elif case.launch and not case.cuda and host.cpu_flags and "avx2" not in host.cpu_flags:
@@ -76,7 +76,11 @@ def _cpus(case: Case) -> Iterable[Finding]:
             "Use a processor from 2015 or later; in a virtual machine, pass the host's model on.",
         )
     else:
-        yield ok(f"{usable:g} processors may be used.")
+        yield ok(f"{_processors(usable)} may be used.")
+
+
+def _processors(number: float) -> str:
+    return f"{number:g} processor{'s' * (number != 1)}"
 
 
 def _numa(case: Case) -> Iterable[Finding]:

@@ -39,7 +39,9 @@ def _checkpoint(case: Case) -> Iterable[Finding]:
     try:
         report = check_weights(launch)
     except PennyError as error:
-        yield fail(error.message, error.hint or AGAIN)
+        yield fail(
+            error.message, error.hint or "Do as the line says; most often the files have to be fetched again."
+        )
         return
     yield ok(
         f"{report.architecture}: {report.tensors} tensors in {report.shards} file{'s' * (report.shards > 1)}, "

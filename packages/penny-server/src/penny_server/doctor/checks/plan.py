@@ -108,10 +108,11 @@ def _states(case: Case) -> Iterable[Finding]:
     )
     if share < 1:
         page, pool = plan.settings.page, plan.pool
+        slots, tokens = -(-pool.tokens // every), pool.slots * every // page * page
         yield warn(
             f"{text}: enough for {share:.0%} of that KV when prompts are long; the rest is dead memory.",
-            f"The tier is split as the device's pools are: set max_mamba_cache_size to {-(-pool.tokens // every)}, or "
-            f"max_total_tokens to {pool.slots * every // page * page}.",
+            "The tier is split as the device's pools are: as far as your contexts allow, raise max_mamba_cache_size "
+            f"({slots} for all of it) or lower max_total_tokens ({tokens}).",
         )
     else:
         yield ok(f"{text}.")
