@@ -9,7 +9,7 @@ import pytest
 
 from penny_bench.client import Server
 from penny_bench.errors import BenchError
-from penny_bench.mock import Script, running, token_script
+from penny_bench.mock import Refusal, Script, running, token_script
 from penny_bench.workload import WorkloadResult, measure_workload, read_workload
 
 
@@ -61,3 +61,16 @@ def test_natural_decode_may_end_early_and_never_repeats_a_prompt() -> None:
 def test_wrong_contexts_are_told(wrong: Any) -> None:
     with pytest.raises(BenchError, match="wrong settings: prompt_tokens"):
         read_workload("decode-long", {"prompt_tokens": wrong})
+
+
+def test_a_group_that_failed_is_not_called_short() -> None:
+    def answer(number: int, body: dict[str, Any]) -> Script:
+        return Refusal(503, "busy") if body["max_tokens"] == 8 else token_script(tokens=body["max_tokens"])
+
+    async def run(url: str) -> WorkloadResult:
+        settings = {"concurrency": [1], "tokens": 8, "runs": 1, "warmups": 0}
+        return await measure_workload(await Server.connect(url), read_workload("decode-short", settings), 7)
+
+    with running(answer) as mock:
+        result = asyncio.run(run(mock.url))
+    assert result.metrics == result.notes == ()

@@ -179,3 +179,20 @@ def test_tokens_that_came_at_once_with_the_first_are_in_no_rate() -> None:
     assert held_up.first_tokens == 47
     assert decode_rate(held_up) == 10.0
     assert group_rates([held_up]).aggregate == 10.0
+
+
+def test_first_tokens_without_text_stop_nothing() -> None:
+    """A server that hides the start of the reasoning: the two tokens of the first requests bring no text."""
+
+    def answer(number: int, body: dict[str, Any]) -> Script:
+        steps = token_script(tokens=body["max_tokens"], usage="final", prompt_tokens=20)
+        return steps[-3:] if body["max_tokens"] == 2 else steps
+
+    async def run() -> DecodeResult:
+        async with MockServer(answer).start() as mock:
+            plan = DecodePlan(concurrency=(1,), tokens=8, runs=1, warmups=0)
+            return await measure_decode(await Server.connect(mock.url), plan)
+
+    result = asyncio.run(run())
+    assert {record.failure and record.failure.kind for record in result.preflight} == {"no_tokens"}
+    assert result.measured(1)[0].records[0].output_tokens == 8

@@ -181,6 +181,11 @@ def test_schema_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         (["--slo", "speed=1"], "names no limit that is known"),
         (["--json", "no/such/x.json"], "There is no folder no/such"),
         ([], "No server answers at http://127.0.0.1:9/v1"),
+        (["--timeout", "0"], "--timeout is 0; give seconds above 0."),
+        (
+            ["--workload", "sweep", "--requests", "5", "--tokens", "9"],
+            "--requests and --tokens would do nothing: a workload has its own settings",
+        ),
     ],
 )
 def test_errors_are_sentences_with_status_2(
@@ -195,3 +200,49 @@ def test_durations() -> None:
     for text in ("", "s", "-1s", "1d", "1e3"):
         with pytest.raises(BenchError):
             parse_duration(text)
+
+
+def test_sigterm_before_anything_is_measured(tmp_path: Path) -> None:
+    with running(lambda number, body: token_script(tokens=4, interval=60.0)) as mock:
+        child = subprocess.Popen(
+            [*PROGRAM, "run", "--url", mock.url, "--json", str(tmp_path / "run.json")],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not mock.bodies:
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.send_signal(signal.SIGTERM)
+        _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_the_server_repeats_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(number: int, body: dict[str, Any]) -> Script:
+        return (
+            quick(number, body) if number < FIRST else Refusal(401, "Incorrect API key provided: sk-sesame")
+        )
+
+    path = tmp_path / "run.json"
+    with running(refuses) as mock:
+        flags = ("--requests", "1", "--warmups", "0", "--api-key", "sk-sesame", "--json", path)
+        assert inside(monkeypatch, "run", "--url", mock.url, *flags) == 1
+    assert "sesame" not in path.read_text()
+    assert read(path)["requests"][0]["failure"]["message"].endswith("Incorrect API key provided: ...")
+
+
+def test_a_run_goes_on_with_the_same_model_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.json"
+    flags = ("--requests", "1", "--tokens", "4", "--warmups", "0")
+    with running(quick) as mock:
+        assert inside(monkeypatch, "run", "--url", mock.url, *flags, "--json", path) == 0
+        path.write_text(json.dumps({**read(path), "status": "partial"}))
+        again = ("run", "--url", mock.url, *flags, "--resume", path)
+        assert inside(monkeypatch, *again, "--model", "other") == 2
+        assert "The run was of the model mock, and the server has other" in capsys.readouterr().err
+        assert inside(monkeypatch, *again, "--same-prompt") == 2
+        assert "The run had same_prompt False, not True" in capsys.readouterr().err

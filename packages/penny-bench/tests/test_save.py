@@ -75,3 +75,24 @@ def test_a_target_that_cannot_be_written_is_refused_before_anything_is_measured(
         check_target(tmp_path / "none" / "run.json")
     with pytest.raises(BenchError, match="cannot be written"):
         check_target(tmp_path)
+
+
+def test_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "run.json"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        save(pipe, DOCUMENT)
+        assert json.loads(os.read(reader, 1 << 16)) == DOCUMENT
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_is_followed_and_never_replaced(tmp_path: Path) -> None:
+    there, link = tmp_path / "there.json", tmp_path / "run.json"
+    link.symlink_to(there)
+    save(link, DOCUMENT)
+    assert link.is_symlink()
+    assert json.loads(there.read_text()) == DOCUMENT

@@ -27,7 +27,7 @@ from penny_bench.evidence import (
 )
 from penny_bench.load import Observer, RunPlan, RunResult, Silent, measure_run
 from penny_bench.report.live import Live
-from penny_bench.resume import earlier_entries
+from penny_bench.resume import check_server, earlier_entries
 from penny_bench.server import ServerSampler
 from penny_bench.workload import Workload, WorkloadResult, measure_workload
 
@@ -74,9 +74,12 @@ def run_once(
     started = datetime.now(UTC)
     silent: AbstractContextManager[Observer] = nullcontext(Silent())
     with GpuSampler(Nvml.load()) as gpu, Live(show, gpu=gpu) if show else silent as observer:
-        result, info, samples = asyncio.run(
-            _measure(target, what, seed, cached_limit, earlier, observer, watch_server)
-        )
+        try:
+            result, info, samples = asyncio.run(
+                _measure(target, what, seed, cached_limit, earlier, observer, watch_server)
+            )
+        except asyncio.CancelledError:  # SIGTERM before anything was measured
+            raise KeyboardInterrupt from None
     around = Around(
         words=["penny-bench", *sys.argv[1:]],
         started=started,
@@ -104,6 +107,8 @@ async def _measure(
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
     server = await Server.connect(target.url, target.model, target.api_key, target.timeout)
+    if earlier:
+        check_server(earlier, server.model)
     info = {**await server_info(server), **await server_state(server)}
     watched: AbstractContextManager[ServerSampler | None] = nullcontext()
     with ServerSampler(server) if watch_server else watched as sampler:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penny_bench.errors import BenchError
-from penny_bench.evidence import SCHEMA, load_part
+from penny_bench.evidence import SCHEMA, load_part, redact
 from penny_bench.load import RunPlan
 from penny_bench.workload import Workload
 
@@ -53,11 +53,25 @@ def check_resumable(document: dict[str, Any], what: RunPlan | Workload, seed: in
         "load": load_part(what.load),
         "tokens": what.tokens,
         "prompt_tokens": what.prompt_tokens,
+        "same_prompt": what.same_prompt,
         "random_prompts": what.random_prompts,
     }
     for key, value in now.items():
         if plan[key] != value:
             raise BenchError(f"The run had {key} {plan[key]}, not {value}; give the same options again.")
+
+
+def check_server(document: dict[str, Any], model: str) -> None:
+    """Refuse to go on with another model: its requests would be counted as those of the first.
+
+    Raises:
+        BenchError: names both.
+    """
+    before = document["server"]["model"]
+    if redact.text(model) != before:
+        raise BenchError(
+            f"The run was of the model {before}, and the server has {model}; give the same --url and --model again."
+        )
 
 
 def earlier_entries(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,8 @@ from penny_bench.workload import Workload, parse_changes, read_workload, shipped
 
 CONTAMINATED = 4
 """Exit status of a run in which a prefix cache took part."""
+LOAD, TOKENS, WARMUPS = "closed:concurrency=1", 128, 4
+"""Of a run without a workload that names no others."""
 
 
 def run(
@@ -32,16 +34,14 @@ def run(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Replace a setting of the workload: tokens=64.")
     ] = None,
-    load: Annotated[
-        str, typer.Option(help=f"Without a workload, when requests are sent: {FORMS}.")
-    ] = "closed:concurrency=1",
+    load: Annotated[str, typer.Option(help=f"Without a workload, when requests are sent: {FORMS}.")] = LOAD,
     requests: Annotated[
         int | None, typer.Option(help="Send at most so many; else 100, or a trace whole.")
     ] = None,
     duration: Annotated[str | None, typer.Option(help="Send none later than this: 60s, 5m, 1h.")] = None,
-    tokens: Annotated[int, typer.Option(help="Tokens that each request asks for.")] = 128,
-    prompt_tokens: Annotated[int, typer.Option(help="Length of the prompts, about.")] = 128,
-    warmups: Annotated[int, typer.Option(help="Requests sent before, together, and kept apart.")] = 4,
+    tokens: Annotated[int, typer.Option(help="Tokens that each request asks for.")] = TOKENS,
+    prompt_tokens: Annotated[int, typer.Option(help="Length of the prompts, about.")] = TOKENS,
+    warmups: Annotated[int, typer.Option(help="Requests sent before, together, and kept apart.")] = WARMUPS,
     slo: Annotated[
         str | None, typer.Option(help="Limits in s for goodput: ttft=0.5,ttft_content=2,tpot=0.05,e2e=10.")
     ] = None,
@@ -79,6 +79,8 @@ def run(
     cache took part, 130 interrupted (what was measured is written, marked partial).
     """
     check_target(json_file)
+    if not timeout > 0:
+        raise BenchError(f"--timeout is {timeout:g}; give seconds above 0.")
     floors = parse_floors(floor or [])
     earlier = read_partial(resume) if resume else None
     if earlier and seed is None:
@@ -86,6 +88,22 @@ def run(
     number = secrets.randbelow(1_000_000) if seed is None else seed
     what: RunPlan | Workload
     if workload:
+        given = {
+            "--load": load != LOAD,
+            "--requests": requests is not None,
+            "--duration": duration is not None,
+            "--tokens": tokens != TOKENS,
+            "--prompt-tokens": prompt_tokens != TOKENS,
+            "--warmups": warmups != WARMUPS,
+            "--slo": slo is not None,
+            "--same-prompt": same_prompt,
+            "--random-prompts": random_prompts,
+        }
+        if idle := [name for name, is_given in given.items() if is_given]:
+            raise BenchError(
+                f"{' and '.join(idle)} would do nothing: a workload has its own settings; change them with --set "
+                f"(penny-bench workloads {workload} shows them)."
+            )
         what = read_workload(workload, parse_changes(change or []))
     elif change:
         raise BenchError("--set is for a workload; name one with --workload.")

@@ -73,7 +73,7 @@ def evidence(result: RunResult | WorkloadResult, around: Around) -> dict[str, An
     measured = [request for phase in phases if not phase.warmup for request in phase.requests]
     cold = [r for phase in phases if not (phase.warmup or phase.cached) for r in phase.requests]
     records = _records(measured)
-    return {
+    document = {
         "schema": SCHEMA,
         "status": "complete" if result.complete else "partial",
         "command": redact.command(around.words),
@@ -113,6 +113,7 @@ def evidence(result: RunResult | WorkloadResult, around: Around) -> dict[str, An
         "warmups": numbered(r for phase in phases if phase.warmup for r in phase.requests),
         "requests": numbered(measured),
     }
+    return dict(redact.without(document, result.server.api_key))
 
 
 def _phases_of(result: RunResult) -> tuple[PhaseResult, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 _SECRET = re.compile(r"^--?[\w-]*(key|token|secret|password)$")
@@ -37,6 +38,19 @@ def address(url: str) -> str:
     parts = urlsplit(rest)
     host = parts.netloc.rpartition("@")[2]
     return before + equals + urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def without(value: Any, secret: str | None) -> Any:
+    """`value` with the secret taken out of every string in it: servers repeat a key that they refuse."""
+    if not secret:
+        return value
+    if isinstance(value, str):
+        return value.replace(secret, HIDDEN)
+    if isinstance(value, dict):
+        return {key: item if key == "arrivals" else without(item, secret) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without(item, secret) for item in value]
+    return value
 
 
 def text(value: str) -> str:

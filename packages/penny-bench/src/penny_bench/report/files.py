@@ -20,18 +20,23 @@ def check_folder(path: Path | None, option: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write the file whole or not at all.
+    """Write the file whole or not at all. A device or a pipe is written to and a link is followed: neither is replaced.
 
     Raises:
         BenchError: the file system refused; the message names path and reason.
     """
+    target = path.resolve()
     try:
-        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if target.exists() and not target.is_file():
+            with target.open("wb") as stream:
+                stream.write(data)
+            return
+        file, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(file, "wb") as stream:
                 stream.write(data)
             os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+            os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
             raise

@@ -4,7 +4,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
 
 from penny_bench.stats.ratio import LARGEST
 
@@ -113,6 +112,8 @@ def _shift(n: int, alpha: float, power: float, paired: bool) -> float:
 
 def _power(n: int, shift: float, alpha: float, paired: bool) -> float:
     # Means over the chi-square and the share, because scipy.special.nctdtr is NaN in places of this range.
+    from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit  # here: it takes a quarter of a second
+
     if paired:
         df, critical, outer = n - 1, np.array([stdtrit(n - 1, 1 - alpha / 2)]), np.ones(1)
     else:

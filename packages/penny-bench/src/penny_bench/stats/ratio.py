@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 LEAST_SPREAD = 1e-9
 """Standard error of the log ratio below which the values are taken for copies, not for measurements."""
@@ -106,6 +105,8 @@ def _check_spread(error: float) -> None:
 def _ratio(centre: float, error: float, df: float, confidence: float, spread: float) -> Ratio:
     if not 0 < confidence < 1:
         raise ValueError(f"The confidence is {confidence}; give a share between 0 and 1, such as 0.95.")
+    from scipy.special import stdtr, stdtrit  # here, as it takes a quarter of a second
+
     half = float(stdtrit(df, (1 + confidence) / 2)) * error
     p = 2 * float(stdtr(df, -abs(centre) / error))
     low, high = math.exp(max(centre - half, -LARGEST)), math.exp(min(centre + half, LARGEST))

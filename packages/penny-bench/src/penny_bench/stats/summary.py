@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ def summarise(values: Iterable[float | None], confidence: float = 0.95) -> Summa
         raise ValueError(f"The values {data.tolist()} are not all finite; leave out what was not measured.")
     low = high = None
     if data.size > 1:
+        from scipy.special import stdtrit  # here, as it takes a quarter of a second
+
         half = float(stdtrit(data.size - 1, (1 + confidence) / 2)) * data.std(ddof=1) / math.sqrt(data.size)
         low, high = float(data.mean() - half), float(data.mean() + half)
     return Summary(

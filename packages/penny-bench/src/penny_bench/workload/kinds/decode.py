@@ -79,10 +79,11 @@ async def _group(
 
 def _metrics(phase: Phase, groups: list[list[StreamRecord]], least: int) -> None:
     requests: list[RunRequest] = phase.requests
-    long = [group for group in groups if all((record.output_tokens or 0) >= least for record in group)]
+    whole = [group for group in groups if not any(record.failure for record in group)]
+    long = [group for group in whole if all((record.output_tokens or 0) >= least for record in group)]
     rates = [group_rates(group) for group in long]
     each = [rate for group in rates for rate in group.streams]
-    if short := len(groups) - len(long):
+    if short := len(whole) - len(long):
         phase.bench.note(
             f"{phase.label}: in {short} of {len(groups)} groups a reply had fewer than {least} tokens, too few for a "
             f"decode rate."
