@@ -144,10 +144,11 @@ def test_json_lines(start: Callable[..., Run]) -> None:
     run.process.send_signal(signal.SIGINT)
     assert run.end() == 0
     events = [json.loads(line) for line in run.out.splitlines()]
-    assert [e["event"] for e in events if e["event"] != "phase"] == ["start", "ready", "stopping", "stopped"]
+    told = [e["event"] for e in events if e["event"] not in ("phase", "progress")]
+    assert told == ["start", "backends", "ready", "stopping", "stopped"]
     done = [e["phase"] for e in events if e["event"] == "phase" and e["state"] == "done"]
-    assert done == ["identity", "imports", "weights", "ready"]
-    assert {e["phase"] for e in events if e.get("state") == "skipped"} == {"pools", "graphs", "warm-up"}
+    assert done == ["identity", "imports", "weights", "pools", "ready"]
+    assert {e["phase"] for e in events if e.get("state") == "skipped"} == {"graphs", "warm-up"}
 
 
 def test_crash_while_starting(start: Callable[..., Run]) -> None:
@@ -174,6 +175,30 @@ def test_message_and_code_of_the_server_itself(start: Callable[..., Run]) -> Non
     run = start("fail-event")
     assert run.end() == ExitCode.ENVIRONMENT
     assert "error: Seam x does not fit: expected digest a, found b." in run.err
+
+
+def test_a_failed_assertion_stops_the_server(start: Callable[..., Run]) -> None:
+    run = start("small-pool")
+    assert run.end() == ExitCode.SERVER
+    said = " ".join(run.err.split())
+    assert "error: The server is not what the profile tiny-27b promises, so it was stopped." in said
+    assert "[assert] pool_tokens: the KV pool holds 8,192 tokens, and at least 16,384 are asserted." in said
+    assert said.count("[assert]") == 1
+    assert "Ready in" not in run.out
+    assert run.pids()
+    assert run.living() == []
+
+
+def test_an_assertion_about_what_a_person_changed_is_lifted_and_noted(start: Callable[..., Run]) -> None:
+    run = start("small-pool", "--set", "max_total_tokens=8192")
+    run.wait_for(lambda: "Ready in" in run.out)
+    (listed,) = json.loads(penny(run, "status", "--json").stdout)
+    assert (
+        "The assertion pool_tokens of the profile is not held, because max_total_tokens was changed."
+        in listed["notes"]
+    )
+    run.process.send_signal(signal.SIGINT)
+    assert run.end() == 0
 
 
 def test_failed_server_that_does_not_end(start: Callable[..., Run]) -> None:
@@ -357,6 +382,7 @@ def test_details_for_people() -> None:
     assert describe({"bytes": 7_640_000}) == "7.6 MB"
     assert describe({"bytes": 28_000_000_000}) == "28.00 GB"
     assert describe({"tokens": 16384, "requests": 8}) == "16,384 tokens, 8 requests"
+    assert describe({"bytes": 1_900_000, "of": 7_600_000}) == "1.9 MB of 7.6 MB"
     assert describe({"draft": False}) == ""
 
 

@@ -4,11 +4,13 @@ FAKE_MODE chooses the behaviour; every process that is started writes its id to 
 """
 
 import http.server
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from penny_server.events import emit
 
@@ -63,7 +65,16 @@ if MODE == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if MODE == "slow":
     time.sleep(600)
+emit("weights", "progress", bytes=1_900_000, of=7_600_000, fraction=0.25)
 emit("weights", "end", bytes=7_600_000)
+emit("pools", "end", tokens=8192 if MODE == "small-pool" else 16384, requests=8, slots=64)
+BACKENDS = {"attention, decode": "IntelAMXAttnBackend", "linear attention, decode": "TritonGDNKernel"}
+BACKENDS |= {"KV cache": "bfloat16", "recurrent state": "float32, convolution bfloat16"}
+emit("backends", "end", draft=False, resolved=BACKENDS)
+SEAMS = ["pools.as-asked", "pools.requests-as-asked", "seeds.per-request"]
+Path(os.environ["PENNY_RUN_DIR"], "seams.jsonl").write_text(
+    json.dumps({"role": "scheduler", "seams": SEAMS}) + "\n"
+)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Health)
 emit("ready", "begin")
 if MODE == "ends-later":

@@ -24,8 +24,13 @@ from penny_server.cli.options import (
 from penny_server.errors import PennyError
 
 if TYPE_CHECKING:
-    from penny_server.profiles import Launch
+    from collections.abc import Sequence
+
+    from penny_server.profiles import Launch, Profile
     from penny_server.serving.display import Display
+    from penny_server.serving.gpu import Gpu
+    from penny_server.serving.identity import Identity
+    from penny_server.serving.supervisor import Expected
 
 
 def serve(
@@ -67,6 +72,7 @@ def serve(
             return
         from penny_server.serving.checks import check
         from penny_server.serving.fit import check_fit, check_model_fit
+        from penny_server.serving.identity import Identity, folders
         from penny_server.serving.rundir import create_run_dir
         from penny_server.serving.supervisor import serve as supervise
 
@@ -75,15 +81,26 @@ def serve(
         check_model_fit(launch, report.bytes, gpus)
         for warning in report.warnings:
             typer.echo(f"warning: {warning}", err=True)
-        identity = f"{report.architecture}, {report.parameters / 1e6:,.1f} M parameters"
+        what = f"{report.architecture}, {report.parameters / 1e6:,.1f} M parameters"
+        expected = _expected(loaded, launch, gpus, Identity(what, folders(launch)))
         run_dir = create_run_dir(launch, log_dir)
-        code = supervise(launch, run_dir, _display(as_json), identity, started, grace)
+        code = supervise(launch, run_dir, _display(as_json), expected, started, grace)
     except PennyError as error:
         if as_json:
             failed = {"event": "failed", "message": error.message, "hint": error.hint}
             print(json.dumps(failed | {"exit_code": error.exit_code}), flush=True)
         raise
     raise typer.Exit(int(code))
+
+
+def _expected(profile: Profile, launch: Launch, gpus: Sequence[Gpu], identity: Identity) -> Expected:
+    from penny_server.serving.planning import plan_of
+    from penny_server.serving.supervisor import Expected
+
+    try:
+        return Expected(identity, plan_of(profile, launch, gpus))
+    except PennyError as error:
+        return Expected(identity, unplanned=error.message)
 
 
 def _display(as_json: bool) -> Display:

@@ -16,7 +16,7 @@ from penny_server.profiles.merge import merge
 from penny_server.profiles.options import JSON, as_table, compact
 from penny_server.profiles.overrides import Overrides
 from penny_server.profiles.rules import Case, check_settings
-from penny_server.profiles.schema import Device, Profile
+from penny_server.profiles.schema import Asserts, Device, Profile
 
 LAUNCH_MODULE = "penny_server.sglang.launch"
 DERIVED = "derived"
@@ -45,6 +45,7 @@ class Launch:
         options: The values of our options.
         origins: Where each setting comes from, by ``sglang.NAME``, ``env.NAME`` or ``options.NAME``.
         compute_capability: The GPU that the settings are for, for example ``12.0``; None for any.
+        asserts: What must be true once the server is ready.
     """
 
     profile: str
@@ -61,6 +62,7 @@ class Launch:
     options: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     compute_capability: str | None = None
+    asserts: Asserts = field(default_factory=Asserts)
 
     @property
     def url(self) -> str:
@@ -162,6 +164,7 @@ def resolve(
         options=merged.options,
         origins=origins,
         compute_capability=capability,
+        asserts=profile.asserts.under(section.asserts),
     )
 
 

@@ -163,10 +163,12 @@ def _keys_at(location: list[str]) -> list[str]:
     """The keys that the schema allows in the table at ``location``."""
     model: type[BaseModel] = Profile
     for part in location:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        named = {field.alias or name: field for name, field in model.model_fields.items()}
+        annotation = named[part].annotation if part in named else None
         candidates = [annotation, *get_args(annotation)]
         tables = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
         if not tables:
             return []
         model = tables[0]
-    return [*model.model_fields, *(["extends"] if model is Profile else [])]
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    return [*known, *(["extends"] if model is Profile else [])]

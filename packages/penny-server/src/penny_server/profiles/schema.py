@@ -42,6 +42,35 @@ class Settings(_Table):
     env: dict[EnvName, str] = {}
 
 
+class Asserts(_Table):
+    """What must be true of a server that is ready, or it is stopped (see `asserted`).
+
+    Attributes:
+        pool_tokens, requests, recurrent_slots: The least that the pools hold and serve at once.
+        free_gib: The least GPU memory that is free when all is done, in GiB.
+        backends: Patterns, as of file names, for the implementation of an operation or of all operations that a
+            pattern names: ``"attention, *" = "Triton*"``.
+        seams: Seams that the processes must have proven active, by name.
+    """
+
+    pool_tokens: Annotated[int, Field(ge=1)] | None = None
+    requests: Annotated[int, Field(ge=1)] | None = None
+    recurrent_slots: Annotated[int, Field(ge=1)] | None = None
+    free_gib: Annotated[float, Field(gt=0)] | None = None
+    backends: dict[str, str] = {}
+    seams: tuple[str, ...] = ()
+
+    def under(self, stronger: Asserts) -> Asserts:
+        """Both together; ``stronger`` wins."""
+        values = self.model_dump() | {
+            key: value for key, value in stronger.model_dump().items() if value not in (None, {}, ())
+        }
+        return Asserts(
+            **values
+            | {"backends": self.backends | stronger.backends, "seams": (*self.seams, *stronger.seams)}
+        )
+
+
 class DeviceSection(Settings):
     """What one device adds: seam features, SGLang arguments, environment, and the GPUs it was made for.
 
@@ -52,6 +81,7 @@ class DeviceSection(Settings):
     features: tuple[str, ...] = ()
     compute_capability: tuple[str, ...] = ()
     vram_gib: Annotated[float, Field(ge=0)] = 0
+    asserts: Annotated[Asserts, Field(alias="assert")] = Asserts()
 
 
 class Need(Settings):
@@ -77,6 +107,7 @@ class Profile(_Table):
         draft: Where the checkpoint of the draft model comes from; None for no draft or one inside the model's.
         options: Settings of ours that stand for several of SGLang's (see `options`).
         needs: Features that are not built yet, by name; a start is refused with these names.
+        asserts: What must be true once the server is ready, written as ``[assert]``, for one device ``[cpu.assert]``.
         tp: What changes for two GPUs and more, by the number of GPUs; without an entry that number is refused.
     """
 
@@ -92,6 +123,7 @@ class Profile(_Table):
     tp: dict[int, Settings] = {}
     cpu: DeviceSection | None = None
     cuda: DeviceSection | None = None
+    asserts: Annotated[Asserts, Field(alias="assert")] = Asserts()
     defaults: Defaults = Defaults()
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 

@@ -10,15 +10,20 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from urllib.parse import urlsplit
 
 from penny_server.errors import ExitCode, PennyError
+from penny_server.plan import Plan
 from penny_server.profiles import Launch
 from penny_server.serving import processes
+from penny_server.serving.asserting import check_asserts, proven_seams, refuse
 from penny_server.serving.diagnose import explain, log_tail
 from penny_server.serving.display import Display
+from penny_server.serving.identity import Identity
 from penny_server.serving.phases import EventTail, Progress
+from penny_server.serving.reality import compare, measured, summary
 from penny_server.serving.rundir import RunDir, run_env
 from penny_server.serving.runs import RunRecord, prune
 
@@ -69,25 +74,33 @@ def healthy(url: str) -> bool:
         connection.close()
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What is known before the start: what is served, and the plan or why there is none."""
+
+    identity: Identity
+    plan: Plan | None = None
+    unplanned: str = ""
+
+
 def serve(
-    launch: Launch, run_dir: RunDir, display: Display, identity: str, started: float, grace_s: float
+    launch: Launch, run_dir: RunDir, display: Display, expected: Expected, started: float, grace_s: float
 ) -> ExitCode:
     """Starts the server, shows its phases, waits, and leaves no process of it behind.
 
-    ``identity`` says what is served, in a few words; ``started`` is when the command began (seconds since
-    the epoch), ``grace_s`` how long the server may take to end when asked to. Returns OK when a ready server
-    was stopped by a signal and INTERRUPTED when that happened during the start. Raises PennyError when the
-    server ends by itself.
+    ``started`` is when the command began (seconds since the epoch), ``grace_s`` how long the server may take to
+    end when asked to. Returns OK when a ready server was stopped by a signal and INTERRUPTED when that happened
+    during the start. Raises PennyError when the server ends by itself, or is not what the profile asserts.
     """
     interrupts = Interrupts()
     record = RunRecord(run_dir, launch.profile, launch.device, launch.url, launch.model_name)
     prune(run_dir.path.parent)
     progress = Progress(started)
     well = False
-    progress.phases[0].note = identity
     processes.adopt_orphans()
     with interrupts.caught():
         display.opening(launch, run_dir)
+        _identify(expected.identity, display, interrupts, progress)
         env = launch.child_env({**os.environ, **run_env(run_dir)})
         child = processes.start(launch.argv(sys.executable), run_dir.log, env)
         try:
@@ -96,7 +109,7 @@ def serve(
                 _stop(child, display, interrupts, grace_s)
                 well = True
                 return ExitCode.INTERRUPTED
-            record.ready()
+            record.ready(_judge(launch, run_dir, display, expected, progress))
             display.ready(launch, time.time() - started)
             while child.poll() is None and not interrupts.count:
                 time.sleep(POLL_S)
@@ -116,6 +129,43 @@ def serve(
             finally:
                 display.close()
                 record.ended(well)
+
+
+def _identify(identity: Identity, display: Display, interrupts: Interrupts, progress: Progress) -> None:
+    """Reads what says which checkpoint this is, and shows how far that is. Raises PennyError (checkpoint)."""
+    try:
+        for event in identity.events():
+            progress.apply(event)
+            if event.state != "end":
+                display.update(progress)
+            if interrupts.count:
+                return
+    except OSError as error:
+        raise PennyError(
+            f"{error.filename} cannot be read ({error.strerror}).",
+            ExitCode.CHECKPOINT,
+            "Check the file and its permissions.",
+        ) from error
+
+
+def _judge(
+    launch: Launch, run_dir: RunDir, display: Display, expected: Expected, progress: Progress
+) -> tuple[str, ...]:
+    """Compares plan and assertions with what the server got; returns what to remember.
+
+    Raises PennyError (server) for an assertion that failed.
+    """
+    found = measured(progress.measured)
+    verdict = check_asserts(launch, found, progress.backends, proven_seams(run_dir.path))
+    rows = compare(expected.plan, found) if expected.plan else ()
+    display.planned(rows)
+    try:
+        refuse(launch.profile, verdict)
+    except PennyError as error:
+        display.failed(error, [], run_dir)
+        raise
+    unplanned = (f"There is no plan to compare with: {expected.unplanned}",) if expected.unplanned else ()
+    return (*summary(rows), *unplanned, *verdict.skipped)
 
 
 def _start(
