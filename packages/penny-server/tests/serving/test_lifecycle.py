@@ -163,17 +163,23 @@ def test_ctrl_c_waits_for_a_stream_and_a_second_one_cuts_it(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("settings", "message"),
     [
         (
-            "max_total_tokens=10000000000",
+            ("max_total_tokens=10000000000",),
             "The KV pool does not fit: max_total_tokens is 10,000,000,000, and ",
         ),
-        ("max_running_requests=64", "The pools do not fit: max_running_requests is 64, and they serve "),
+        (
+            # Without a number of slots, which would be found too small before the start.
+            ("max_running_requests=9000", "max_mamba_cache_size="),
+            "The pools do not fit: max_running_requests is 9000, and they serve ",
+        ),
     ],
 )
-def test_a_pool_that_does_not_fit_is_refused(serve, tmp_path: Path, setting: str, message: str) -> None:
-    process = serve(tmp_path, "--set", setting)
+def test_a_pool_that_does_not_fit_is_refused(
+    serve, tmp_path: Path, settings: tuple[str, ...], message: str
+) -> None:
+    process = serve(tmp_path, *(word for setting in settings for word in ("--set", setting)))
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 5
     assert f"error: {message}" in output
