@@ -301,9 +301,7 @@ def test_a_measurement_that_takes_too_long(world: World) -> None:
 def test_a_server_that_is_never_ready(world: World) -> None:
     plan = world.plan("ready_timeout = 0.5")
     plan = replace(plan, a=replace(plan.a, command=("sleep", "3600")))
-    with pytest.raises(
-        BenchError, match=r"did not answer at .*/health within 0\.5 s; .* It wrote nothing"
-    ):
+    with pytest.raises(BenchError, match=r"did not answer at .*/health within 0\.5 s; .* It wrote nothing"):
         world.go(plan)
 
 

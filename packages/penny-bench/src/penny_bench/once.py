@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ class Target:
     model: str | None = None
     api_key: str | None = None
     timeout: float = 120.0
+    count: Callable[[str], int] | None = None
 
 
 def run_once(
@@ -107,6 +108,7 @@ async def _measure(
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C
     server = await Server.connect(target.url, target.model, target.api_key, target.timeout)
+    server = replace(server, count=target.count)
     if earlier:
         check_server(earlier, server.model)
     info = {**await server_info(server), **await server_state(server)}

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from penny_bench.client.tokenizer import load_tokenizer
 from penny_bench.errors import BenchError
 from penny_bench.evidence import schema_text
 from penny_bench.load import FORMS, RunPlan, Slo, Trace, parse_load
@@ -64,6 +65,12 @@ def run(
     ] = None,
     api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
     timeout: Annotated[float, typer.Option(help="Longest silence of the server, s.")] = 120.0,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            help="For servers without usage: a tokenizer.json that counts, labelled as an estimate."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of arrivals and prompts; else a new one.")] = None,
     unwatched: Annotated[
         bool, typer.Option("--unwatched", help="Do not read the server's counters meanwhile.")
@@ -126,7 +133,7 @@ def run(
         )
     if earlier:
         check_resumable(earlier, what, number)
-    target = Target(url, model, api_key, timeout)
+    target = Target(url, model, api_key, timeout, load_tokenizer(tokenizer) if tokenizer else None)
     document = run_once(
         target,
         what,

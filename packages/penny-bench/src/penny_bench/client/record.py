@@ -126,6 +126,7 @@ class StreamRecord:
         cached: cached prompt tokens by tier, where the server tells.
         speculation: acceptance of drafts, where the server tells.
         spans: the server's own times, where it tells; never mixed with the client's.
+        by_tokenizer: whether `output_tokens` is an estimate: the reply counted by a tokenizer.
     """
 
     sent: float
@@ -144,11 +145,12 @@ class StreamRecord:
     cached: CachedTokens | None = None
     speculation: Speculation | None = None
     spans: Spans | None = None
+    by_tokenizer: bool = False
 
     @property
     def estimated(self) -> bool:
-        """Whether the server never counted: `output_tokens` is None, and any number would be an estimate."""
-        return self.failure is not None and self.failure.kind == "no_usage"
+        """Whether the server never counted: `output_tokens` is None, or the estimate of a tokenizer."""
+        return self.by_tokenizer or (self.failure is not None and self.failure.kind == "no_usage")
 
     @property
     def ttft(self) -> float | None:

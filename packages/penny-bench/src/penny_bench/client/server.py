@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ class Server:
             takes.
         details: whether they ask for cached tokens by tier and the acceptance of drafts, as SGLang gives them.
         timeout: longest silence before a request counts as failed, s.
+        count: counts tokens where the server sends no usage, as an estimate; None: such requests fail.
     """
 
     url: str
@@ -34,6 +35,7 @@ class Server:
     extensions: bool = True
     details: bool = True
     timeout: float = 120.0
+    count: Callable[[str], int] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     async def connect(

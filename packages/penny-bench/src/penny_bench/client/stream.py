@@ -35,7 +35,7 @@ async def stream(
     Returns:
         The record. A stream that failed in any way has its `failure` set; nothing is raised for it.
     """
-    timeline = timeline or Timeline(sent=clock())
+    timeline = timeline or Timeline(sent=clock(), count=server.count)
     exchange = Exchange(timeline, clock)
     if isinstance(client, HttpClient) and client.pool:
         await client.pool.ask(server, body, exchange)

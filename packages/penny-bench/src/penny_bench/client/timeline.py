@@ -15,18 +15,24 @@ class Timeline:
     """Feed it every event of a stream in order, then ask for the record. It never looks at a clock."""
 
     def __init__(
-        self, sent: float, keep_reply: bool = False, on_tokens: Callable[[int], None] | None = None
+        self,
+        sent: float,
+        keep_reply: bool = False,
+        on_tokens: Callable[[int], None] | None = None,
+        count: Callable[[str], int] | None = None,
     ) -> None:
         """The request is sent at `sent`.
 
         Args:
             sent: s.
             keep_reply: whether to keep what is said.
+            count: counts the reply if the server sends no usage; the record is then labelled as an estimate.
             on_tokens: told how many tokens an event brought, for a display; 1 where the server does not say.
         """
         self._sent = sent
         self._on_tokens = on_tokens
-        self._transcript = Transcript() if keep_reply else None
+        self._keep_reply, self._count = keep_reply, count
+        self._transcript = Transcript() if keep_reply or count else None
         self._told: dict[str, Any] = {}  # extensions of the protocol, by the names of the servers
         self._arrivals: list[Arrival] = []
         self._first_byte: float | None = None
@@ -82,6 +88,9 @@ class Timeline:
     def record(self, ended: float) -> StreamRecord:
         """The record of a stream that was over at `ended` seconds."""
         output = _count(self._usage, "completion_tokens")
+        estimate = self._estimate() if output is None else None
+        if estimate is not None:
+            output = estimate
         arrivals = self._arrivals
         if not self._complete and self._finish is None:
             self.fail("protocol", "The stream was cut off: no finish_reason, closing usage or [DONE] came.")
@@ -115,11 +124,20 @@ class Timeline:
             reasoning_tokens=_count(reasoning, "reasoning_tokens"),
             finish_reason=self._finish[1] if self._finish else None,
             failure=self._failure,
-            reply=self._transcript.reply() if self._transcript else None,
+            reply=self._transcript.reply() if self._transcript and self._keep_reply else None,
             cached=told_cached(self._told),
             speculation=told_speculation(self._told),
             spans=told_spans(self._told),
+            by_tokenizer=estimate is not None,
         )
+
+    def _estimate(self) -> int | None:
+        """Tokens of what was said, by the tokenizer; None without one, or where nothing was said."""
+        if self._count is None or self._transcript is None:
+            return None
+        reply = self._transcript.reply()
+        calls = "".join(f"{call.name}{call.arguments}" for call in reply.tool_calls)
+        return self._count(reply.reasoning + reply.content + calls) or None
 
     def _choice(self, t: float, choice: dict[str, Any], count: int | None) -> None:
         delta = choice.get("delta")

@@ -26,6 +26,8 @@ def read_run(read: dict[str, Any]) -> dict[str, Any]:
         "the model": str(read["server"]["model"]),
         "ignore_eos taken by the server": str(read["server"]["extensions"]),
     }
+    counted = {bool(request["usage"].get("by_tokenizer")) for request in read["requests"]}
+    alike["tokens counted by"] = " and ".join("a tokenizer" if by else "the server" for by in sorted(counted))
     if workload:
         alike["the workload's digest"] = str(workload["digest"])
     if read["imported"]:

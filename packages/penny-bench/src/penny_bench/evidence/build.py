@@ -106,7 +106,7 @@ def evidence(result: RunResult | WorkloadResult, around: Around) -> dict[str, An
         ),
         "speculation": speculation_part(summed(record.speculation for record in records)),
         "client": asdict(result.own),
-        "notes": [*notes, *around.notes],
+        "notes": [*notes, *_estimates(records), *around.notes],
         "earlier": list(around.earlier),
         "imported": None,
         "preflight": [record_part(record) for record in result.preflight],
@@ -114,6 +114,16 @@ def evidence(result: RunResult | WorkloadResult, around: Around) -> dict[str, An
         "requests": numbered(measured),
     }
     return dict(redact.without(document, result.server.api_key))
+
+
+def _estimates(records: Sequence[StreamRecord]) -> list[str]:
+    counted = sum(record.by_tokenizer for record in records)
+    if not counted:
+        return []
+    return [
+        f"ESTIMATES: the server sent no usage, so the tokens of {counted} of {len(records)} requests were counted by a "
+        f"tokenizer. Numbers of tokens and rates are not exact."
+    ]
 
 
 def _phases_of(result: RunResult) -> tuple[PhaseResult, ...]:

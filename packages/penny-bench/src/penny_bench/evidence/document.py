@@ -75,6 +75,7 @@ class UsagePart(_Part):
     cached_tokens: Count | None
     output_tokens: Count | None
     reasoning_tokens: Count | None
+    by_tokenizer: bool = Field(description="output_tokens are an estimate: the reply counted by a tokenizer")
 
 
 class LatencyPart(_Part):

@@ -43,6 +43,7 @@ def record_part(record: StreamRecord) -> dict[str, Any]:
             "cached_tokens": record.cached_tokens,
             "output_tokens": record.output_tokens,
             "reasoning_tokens": record.reasoning_tokens,
+            "by_tokenizer": record.by_tokenizer,
         },
         "latency": times
         and {

@@ -229,6 +229,7 @@ def _request(number: int, phase: str, request: ForeignRequest) -> dict[str, Any]
             "cached_tokens": request.cached_tokens,
             "output_tokens": request.output_tokens,
             "reasoning_tokens": None,
+            "by_tokenizer": False,
         },
         "latency": latency,
         "failure": failure,

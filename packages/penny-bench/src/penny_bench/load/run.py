@@ -227,7 +227,7 @@ async def _drive(
 
     async def send(job: _Job) -> None:
         observer.sent(job.prompt_tokens)
-        timeline = Timeline(sent=clock(), on_tokens=observer.tokens)
+        timeline = Timeline(sent=clock(), on_tokens=observer.tokens, count=server.count)
 
         def ended(record: StreamRecord) -> None:
             keep(RunRequest(job.number, job.slot.t, job.prompt_tokens, job.tokens, record))

@@ -17,7 +17,7 @@ SCHEMA = "penny-bench/decode/1"
 def document(result: DecodeResult, command: str, started: datetime, version: str) -> dict[str, Any]:
     """The document of a result. The API key is left out; all times are in seconds."""
     server = asdict(result.server)
-    del server["api_key"]
+    del server["api_key"], server["count"]
     return {
         "schema": SCHEMA,
         "command": command,

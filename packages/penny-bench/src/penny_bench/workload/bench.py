@@ -59,7 +59,8 @@ class Phase:
         counters = await bench.spans.before() if lone else None
         bench.observer.sent()
         sent = bench.clock()
-        timeline = Timeline(sent, keep or judge is not None, bench.observer.tokens)
+        keeps = keep or judge is not None
+        timeline = Timeline(sent, keeps, bench.observer.tokens, bench.server.count)
         try:
             record = await stream(bench.client, bench.server, body, bench.clock, timeline)
         except asyncio.CancelledError:

@@ -36,6 +36,9 @@ from penny_bench.workload.tiers import Limits, Tier, cold_checks, tier_checks
 
 PAGE = 256
 """Tokens that may be computed again where the server does not tell its page size."""
+CHUNK = 64
+"""Recurrent states are kept at boundaries of so many tokens (the chunk of the linear-attention kernels), however small
+a page is."""
 
 
 class Settings(BaseModel):
@@ -45,7 +48,7 @@ class Settings(BaseModel):
     prompt_tokens: length of each, about.
     tokens: tokens of each answer.
     share: of a prompt that must come from the tier of its phase, at least.
-    computed: tokens that may be computed again; without, one page of the server.
+    computed: tokens that may be computed again; without, one page of the server, at least `CHUNK`.
     shared: cached tokens that a cold prompt may have.
     fill: most tokens of other prompts that are sent to push the sessions off the device; without, twice the pool.
     settle: longest wait for the server to write to storage, s.
@@ -90,7 +93,7 @@ class _Run:
         page = (pool and pool.page_size) or PAGE
         computed = self.settings.computed
         self.limits = Limits(
-            self.settings.share, page if computed is None else computed, self.settings.shared
+            self.settings.share, max(page, CHUNK) if computed is None else computed, self.settings.shared
         )
         async with self.bench.phase("warm-up", "warm-up", warmup=True, streams=1, total=1) as phase:
             await phase.send(self.bench.chat(self.bench.prompt(128), self.settings.tokens, exact=True))
