@@ -15,6 +15,10 @@ from penny_server.profiles import Launch, Surroundings, load, parse_overrides, r
 from penny_server.profiles.options import compact
 from penny_server.serving.choose import surroundings
 
+# Stock's own arithmetic, a minute of it: no other Python gives another.
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="one Python is enough for this")
+
+
 SCRIPT = Path(__file__).parent / "fakes" / "long_positions.py"
 ROPE = {
     "rope_type": "default",

@@ -14,6 +14,10 @@ import pytest
 from penny_server.profiles import Surroundings, load, parse_overrides, resolve
 from penny_server.serving.choose import surroundings
 
+# Stock's own arithmetic, a minute of it: no other Python gives another.
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="one Python is enough for this")
+
+
 SCRIPT = Path(__file__).parent / "fakes" / "stock_resolves.py"
 ROPE = {
     "rope_type": "default",
