@@ -34,7 +34,7 @@ number = sum(1 for line in open(starts))
 def answer(count, body):
     if mode == "dies" and count == 20:
         os._exit(7)
-    if mode == "hangs" and number == 2 and count == 10:
+    if mode == "hangs" and number == 2 and count >= 8:
         return token_script(tokens=4, interval=3600.0)
     pause = interval * (1 + number / 50)
     return token_script(tokens=body["max_tokens"], per_chunk=4, interval=pause, usage="running")

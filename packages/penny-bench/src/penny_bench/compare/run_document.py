@@ -26,7 +26,7 @@ def read_run(read: dict[str, Any]) -> dict[str, Any]:
         "the model": str(read["server"]["model"]),
         "ignore_eos taken by the server": str(read["server"]["extensions"]),
     }
-    counted = {bool(request["usage"].get("by_tokenizer")) for request in read["requests"]}
+    counted = {bool(request["usage"].get("by_tokenizer")) for request in read.get("requests", ())}
     alike["tokens counted by"] = " and ".join("a tokenizer" if by else "the server" for by in sorted(counted))
     if workload:
         alike["the workload's digest"] = str(workload["digest"])
