@@ -8,14 +8,15 @@ import json
 from functools import cache
 from typing import Any
 
-import av
 import numpy as np
 import pytest
-from PIL import Image
 
-from penny_bench.cases.media import NAMES, Scenario, read_json
-from penny_bench.cases.media.draw import COLOURS, SHAPES, canvas, shape
-from penny_bench.cases.media.scenarios import draw_scenario
+av = pytest.importorskip("av", reason="the extra penny-bench[media] is not installed")
+Image = pytest.importorskip("PIL.Image", reason="the extra penny-bench[media] is not installed")
+
+from penny_bench.cases.media import NAMES, Scenario, read_json  # noqa: E402
+from penny_bench.cases.media.draw import COLOURS, SHAPES, canvas, shape  # noqa: E402
+from penny_bench.cases.media.scenarios import draw_scenario  # noqa: E402
 
 SEEDS = range(4)
 

@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 
 from penny_bench.cases.media import NAMES, Call, Question, Scenario, answer_checks
-from penny_bench.cases.media.scenarios import draw_scenario
 from penny_bench.client import Reply, Server, ToolCall
 from penny_bench.errors import BenchError
 from penny_bench.mock import Refusal, Script, running
 from penny_bench.mock.reply import reply_script
 from penny_bench.workload import WorkloadResult, measure_workload, read_workload
+
+for module in ("av", "PIL"):
+    pytest.importorskip(module, reason="the extra penny-bench[media] is not installed")
+
+from penny_bench.cases.media.scenarios import draw_scenario  # noqa: E402
 
 
 @cache
