@@ -119,6 +119,19 @@ def test_replay_charges_a_ring_instead_of_states() -> None:
     assert made.pool.states == 25 * SLOT_27B + 5 * 25_313_280
 
 
+def test_a_reserve_for_states_that_are_not_kept_is_not_charged() -> None:
+    """MS-05: three ways to verify, `full`, `replay` and `none`; what is not kept must not shrink the pool."""
+    drafts = replace(DENSE, spec="nextn", draft_tokens=4)
+    full = plan(drafts)
+    replayed = plan(replace(drafts, replay=True))
+    none = plan(replace(drafts, recover_ssm=True, charge_states=False))
+    assert full.pool.verification == 5 * 4 * SLOT_27B
+    assert none.pool.verification == 0
+    assert none.pool.tokens > full.pool.tokens
+    for made in (full, replayed, none):
+        assert made.pool.tokens * made.need.cell + made.pool.states + made.pool.verification <= 0.9 * 96 * GIB
+
+
 def test_slots_that_are_sized_automatically_take_their_share() -> None:
     automatic = replace(DENSE, slots=None, requests=16)
     made = plan(automatic)
