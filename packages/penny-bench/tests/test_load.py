@@ -386,3 +386,11 @@ def test_cache_verdicts() -> None:
     assert used(None, None) == ("unknown", 0, None)
     assert used(0, 32, None) == ("clean", 0, 32)
     assert used(0, 33, 64) == ("contaminated", 2, 64)
+
+
+def test_running_counts_decide_even_if_as_many_events_came_as_tokens() -> None:
+    arrivals = (Arrival(1.0, 1), Arrival(1.2, 3), Arrival(1.3, 3), Arrival(1.5, 4))
+    record = StreamRecord(sent=0.0, ended=2.0, arrivals=arrivals, output_tokens=4)
+    times = latencies(record)
+    assert times is not None
+    assert times.itl == pytest.approx((0.1, 0.1, 0.2))

@@ -59,7 +59,12 @@ def test_open_run() -> None:
         assert record.first_byte is not None
         assert request.scheduled <= record.sent <= record.first_byte <= record.arrivals[0].t
         assert record.arrivals[-1].t <= record.ended <= result.seconds
-    assert len(result.warmups) == 2
+    assert [request.phase for request in result.warmups] == ["warm-up", "warm-up"]
+    for request in result.warmups:  # before the run, on its clock, with their own lengths
+        record = request.record
+        assert record.first_byte is not None
+        assert record.sent < record.first_byte <= record.arrivals[0].t
+        assert record.arrivals[0].t < record.arrivals[-1].t <= record.ended < 0
     assert len(bodies) == 12
     assert len({body["messages"][0]["content"] for body in bodies}) == 12  # no prompt twice
     assert result.own.lateness is not None

@@ -1,6 +1,8 @@
 """What is known of one stream when it is over. All times are seconds on the clock of the group it ran in."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Literal
 
 FailureKind = Literal[
@@ -146,6 +148,22 @@ class StreamRecord:
     speculation: Speculation | None = None
     spans: Spans | None = None
     by_tokenizer: bool = False
+
+    def shifted(self, by: float) -> StreamRecord:
+        """The same on a clock that reads `by` seconds more."""
+
+        def moved(t: float | None) -> float | None:
+            return None if t is None else t + by
+
+        return replace(
+            self,
+            sent=self.sent + by,
+            ended=self.ended + by,
+            arrivals=tuple(Arrival(arrival.t + by, arrival.tokens) for arrival in self.arrivals),
+            first_byte=moved(self.first_byte),
+            first_reasoning=moved(self.first_reasoning),
+            first_answer=moved(self.first_answer),
+        )
 
     @property
     def estimated(self) -> bool:

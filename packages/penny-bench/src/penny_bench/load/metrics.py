@@ -54,14 +54,14 @@ def tokens_of_arrivals(record: StreamRecord) -> list[int] | None:
     the end of the choice, which a record without running counts has as its last arrival, then brought none.
     """
     counts = [arrival.tokens for arrival in record.arrivals]
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return [b - a for a, b in pairwise([0, *known])]
     if record.output_tokens == len(counts):
         return [1] * len(counts)
     if not any(counts[:-1]) and record.output_tokens == counts[-1] == len(counts) - 1:
         return [1] * (len(counts) - 1) + [0]
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return None
-    return [b - a for a, b in pairwise([0, *known])]
+    return None
 
 
 def _itl(record: StreamRecord) -> tuple[float, ...] | None:

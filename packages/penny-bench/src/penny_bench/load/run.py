@@ -102,7 +102,7 @@ class RunResult:
         server: as used.
         plan: as asked for.
         preflight: the requests that settled the protocol.
-        warmups, requests: in the order of their numbers; warm-ups have a clock of their own.
+        warmups, requests: in the order of their numbers; warm-ups have times below 0.
         seconds: wall time of the measured part, s.
         own: what the client took meanwhile.
         complete: false if the run was interrupted.
@@ -175,7 +175,7 @@ async def measure_run(
         observer.ended(request.record)
 
     async with http_client(server) as client:
-        clock = new_clock()
+        clock = before = new_clock()
         probe = LoopProbe(clock)
         watcher: asyncio.Task[None] | None = None
         try:
@@ -208,8 +208,9 @@ async def measure_run(
         ]
     )
     own = probe.cost(seconds, late)
+    warm_ups = [_moved(request, before.zero - clock.zero) for request in warmups]
     return RunResult(
-        server, plan, first, _sorted(warmups), _sorted(requests), seconds, own, complete, clock.zero
+        server, plan, first, _sorted(warm_ups), _sorted(requests), seconds, own, complete, clock.zero
     )
 
 
@@ -253,6 +254,12 @@ def _job(plan: RunPlan, gauge: Gauge, serial: int, number: int, slot: Slot) -> _
     make = random_prompt if plan.random_prompts else prompt
     text = make(prompt_tokens, plan.seed, 1 if plan.same_prompt else serial + number, gauge)
     return _Job(number, slot, text, prompt_tokens, tokens)
+
+
+def _moved(request: RunRequest, by: float) -> RunRequest:
+    """A warm-up on the clock of the run."""
+    record = request.record.shifted(by)
+    return replace(request, scheduled=request.scheduled + by, record=record, phase="warm-up")
 
 
 def _sorted(requests: list[RunRequest]) -> tuple[RunRequest, ...]:

@@ -44,10 +44,13 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     lines.append(_own(client))
     if client["loop_lag"] and client["loop_lag"]["p99"] > SLOW:
         lines.append(
-            "This client or its machine was too busy: times are off by as much as the event loop was late. "
-            "Send less, or measure from a machine with nothing else to do."
+            "This client or its machine was too busy: events closer together than the event loop was late may "
+            "count as one, and through TLS or a proxy times are off by as much. Send less, or measure from a machine "
+            "with nothing else to do."
         )
     lines.append(_cache(cache))
+    if document["server"]["extensions"] is False:
+        lines.append("The server refused ignore_eos and running usage counts: answers may end early.")
     lines += document["notes"]
     if document["status"] == "partial":
         lines.append("Interrupted: what was measured until then. Go on with --resume and the --json file.")

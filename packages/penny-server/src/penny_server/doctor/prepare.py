@@ -6,15 +6,11 @@ from dataclasses import replace
 
 from penny_server import plan as planner
 from penny_server.doctor.base import Case
-from penny_server.doctor.facts import Facts, GpuFacts
+from penny_server.doctor.facts import Facts
 from penny_server.errors import PennyError
 from penny_server.plan import Machine, Plan, Source, make_plan, settings_of, with_block
 from penny_server.plan.choose import choose_source
 from penny_server.profiles import Launch, Profile
-
-KNOWN_CARDS = {"RTX PRO 6000 Blackwell": "rtx-pro-6000", "H200": "h200"}
-USABLE = 0.993
-"""Of the memory that the driver lists, CUDA gives about this much (94.97 of 95.59 GiB on an RTX PRO 6000)."""
 
 
 def prepare(facts: Facts, profile: Profile, launch: Launch, model_given: bool) -> Case:
@@ -49,18 +45,8 @@ def _machine(launch: Launch, facts: Facts, now: bool) -> Machine:
     gpu = min(
         facts.gpus[: int(launch.settings.get("tp_size") or 1)], key=lambda g: g.free if now else g.total
     )
-    whole = machine_of(gpu)
+    whole = planner.of_driver(gpu.name, gpu.total, gpu.capability)
     return replace(whole, usable=max(whole.usable - (gpu.total - gpu.free), 1)) if now else whole
-
-
-def machine_of(gpu: GpuFacts) -> Machine:
-    """The planner's machine for a GPU."""
-    for name, known in KNOWN_CARDS.items():
-        machine = planner.gpu(known)
-        if name in gpu.name and abs(machine.listed - gpu.total) < machine.listed // 50:
-            return machine
-    found = planner.of_size(int(gpu.total * USABLE), gpu.capability)
-    return replace(found, name=gpu.name, listed=gpu.total, source="the driver")
 
 
 def free_memory(facts: Facts) -> int:

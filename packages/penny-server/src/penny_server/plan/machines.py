@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penny_server.errors import ExitCode, PennyError
 from penny_server.nearest import did_you_mean
@@ -51,6 +51,10 @@ GPUS = {
     ),
 }
 DEFAULT_GPU = "rtx-pro-6000"
+USABLE = 0.993
+"""Of the memory that the driver lists, CUDA gives about this much (94.97 of 95.59 GiB on an RTX PRO 6000)."""
+SAME_SIZE = 0.02
+"""Relative difference up to which a card of a known name is taken for the known one."""
 
 
 def gpu(name: str) -> Machine:
@@ -77,6 +81,14 @@ def memory(text: str) -> int:
 def of_size(size: int, capability: str | None) -> Machine:
     """A GPU of which only the memory is known."""
     return Machine(f"a GPU with {size / GIB:.2f} GiB", size, size, capability, CONTEXT.bytes, "--vram")
+
+
+def of_driver(name: str, listed: int, capability: str | None) -> Machine:
+    """A GPU as its driver describes it, ``listed`` in bytes: the known one of that name and size, else by its size."""
+    for known in GPUS.values():
+        if known.name in name and abs(known.listed - listed) < SAME_SIZE * known.listed:
+            return known
+    return replace(of_size(int(listed * USABLE), capability), name=name, listed=listed, source="the driver")
 
 
 def cpu(size: int) -> Machine:

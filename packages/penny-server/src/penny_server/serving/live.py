@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,13 +84,3 @@ def fetch(url: str, path: str) -> bytes | None:
         return None
     finally:
         connection.close()
-
-
-def fetch_json(url: str, path: str) -> dict[str, Any] | None:
-    """The JSON object of a page; None without one."""
-    body = fetch(url, path)
-    try:
-        value = json.loads(body) if body else None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -6,22 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penny_server.plan import (
-    GPUS,
     Machine,
     Plan,
     choose_source,
     cpu,
     make_plan,
-    of_size,
+    of_driver,
     settings_of,
     with_block,
 )
 from penny_server.profiles import Launch, Profile
 from penny_server.serving.gpu import Gpu
-
-USABLE = 0.993
-"""Of the memory that the driver lists, CUDA gives about this much (94.97 of 95.59 GiB on an RTX PRO 6000)."""
-SAME_SIZE = 0.02
 
 
 def plan_of(profile: Profile, launch: Launch, gpus: Sequence[Gpu]) -> Plan:
@@ -38,9 +33,4 @@ def machine_of(launch: Launch, gpus: Sequence[Gpu]) -> Machine:
         import psutil
 
         return cpu(psutil.virtual_memory().available)
-    gpu = gpus[0]
-    for known in GPUS.values():
-        if known.name in gpu.name and abs(known.listed - gpu.memory_bytes) < SAME_SIZE * known.listed:
-            return known
-    found = of_size(int(gpu.memory_bytes * USABLE), gpu.compute_capability)
-    return replace(found, name=gpu.name, listed=gpu.memory_bytes, source="the driver")
+    return of_driver(gpus[0].name, gpus[0].memory_bytes, gpus[0].compute_capability)

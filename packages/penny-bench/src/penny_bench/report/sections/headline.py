@@ -72,8 +72,8 @@ def alarms(sheet: Sheet) -> tuple[str, ...]:
     lag = (value.get("client") or {}).get("loop_lag") or {}
     if (lag.get("p99") or 0) > SLOW:
         lines.append(
-            f"The client was too busy: its event loop was late by {time(lag['p99'])} (p99), and times may be off by "
-            f"as much."
+            f"The client was too busy: its event loop was late by {time(lag['p99'])} (p99). Events closer together may "
+            f"count as one, and through TLS or a proxy times may be off by as much."
         )
     if (value.get("server") or {}).get("extensions") is False:
         lines.append("The server refused ignore_eos and running usage counts: answers may end early.")
