@@ -26,6 +26,7 @@ from penny_server.plan import (
     gpu,
     make_plan,
     memory,
+    of_driver,
     of_size,
     read_settings,
     read_source,
@@ -391,6 +392,15 @@ def test_memory_and_gpus_as_people_type_them() -> None:
     assert gpu("RTX-PRO-6000") is PRO_6000
     with pytest.raises(PennyError, match="Did you mean 'rtx-pro-6000'"):
         gpu("rtx-pro-600")
+
+
+def test_a_gpu_as_its_driver_describes_it() -> None:
+    name = "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"
+    assert of_driver(name, 97_887 * MIB, "12.0") is PRO_6000
+    # The same name with half the memory, as a part of a card has, is not that card.
+    half = of_driver(name, 48 * GIB, "12.0")
+    assert (half.name, half.listed, half.capability) == (name, 48 * GIB, "12.0")
+    assert half.usable == int(48 * GIB * 0.993)
 
 
 def test_a_config_without_an_interval_ends_with_the_checkpoint_code(
