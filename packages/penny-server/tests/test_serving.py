@@ -436,6 +436,14 @@ def test_a_failed_start_is_listed_as_failed(start: Callable[..., Run]) -> None:
     assert failed["ready"] is None
 
 
+def test_a_checkpoint_that_cannot_be_read_is_a_failed_start(start: Callable[..., Run]) -> None:
+    run = start("unreadable")
+    assert run.end() == ExitCode.CHECKPOINT
+    assert "model.safetensors cannot be read (Input/output error)." in run.err
+    (failed,) = json.loads(penny(run, "status", "--all", "--json").stdout)
+    assert failed["state"] == "failed"
+
+
 def run_folder(base: Path, name: str, **changes: object) -> Path:
     """A run folder as an ended server leaves it."""
     folder = base / name

@@ -1,5 +1,7 @@
 """Runs ``penny`` with the fake server in place of SGLang and without the checks of SGLang and checkpoint."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +10,7 @@ import penny_server.profiles.launch
 import penny_server.serving.checks
 import penny_server.serving.choose
 import penny_server.serving.fit
+import penny_server.serving.identity
 from penny_server.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,4 +21,10 @@ penny_server.serving.checks.check_weights = lambda launch: SimpleNamespace(
 )
 penny_server.serving.fit.check_model_fit = lambda launch, weight_bytes, gpus: None
 penny_server.serving.choose.choose_checkpoint = lambda profile, model: Path("checkpoint")
+if os.environ.get("FAKE_MODE") == "unreadable":
+
+    def unreadable(identity: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "model.safetensors")
+
+    penny_server.serving.identity.Identity.events = unreadable
 main()

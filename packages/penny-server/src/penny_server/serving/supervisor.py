@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from urllib.parse import urlsplit
 
 from penny_server.errors import ExitCode, PennyError
 from penny_server.plan import Plan
@@ -22,13 +20,13 @@ from penny_server.serving.asserting import check_asserts, proven_seams, refuse
 from penny_server.serving.diagnose import explain, log_tail
 from penny_server.serving.display import Display
 from penny_server.serving.identity import Identity
+from penny_server.serving.live import fetch
 from penny_server.serving.phases import EventTail, Progress
 from penny_server.serving.reality import compare, measured, summary
 from penny_server.serving.rundir import RunDir, run_env
 from penny_server.serving.runs import RunRecord, prune
 
 POLL_S = 0.1
-HEALTH_TIMEOUT_S = 2.0
 FAILED_GRACE_S = 5.0
 """How long a server that reported a failure may take to end by itself."""
 
@@ -61,19 +59,6 @@ class Interrupts:
                 signal.signal(number, handler)
 
 
-def healthy(url: str) -> bool:
-    """Whether ``GET /health`` answers 200."""
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=HEALTH_TIMEOUT_S)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
 @dataclass(frozen=True)
 class Expected:
     """What is known before the start: what is served, and the plan or why there is none."""
@@ -98,37 +83,39 @@ def serve(
     progress = Progress(started)
     well = False
     processes.adopt_orphans()
-    with interrupts.caught():
-        display.opening(launch, run_dir)
-        _identify(expected.identity, display, interrupts, progress)
-        env = launch.child_env({**os.environ, **run_env(run_dir)})
-        child = processes.start(launch.argv(sys.executable), run_dir.log, env)
-        try:
-            if not _start(child, launch, run_dir, display, interrupts, progress):
+    try:
+        with interrupts.caught():
+            display.opening(launch, run_dir)
+            _identify(expected.identity, display, interrupts, progress)
+            env = launch.child_env({**os.environ, **run_env(run_dir)})
+            child = processes.start(launch.argv(sys.executable), run_dir.log, env)
+            try:
+                started_well = _start(child, launch, run_dir, display, interrupts, progress)
+                if started_well:
+                    record.ready(_judge(launch, run_dir, display, expected, progress))
+                    display.ready(launch, time.time() - started)
+                    _wait(child, run_dir, display, interrupts)
                 record.stopping()
                 _stop(child, display, interrupts, grace_s)
                 well = True
-                return ExitCode.INTERRUPTED
-            record.ready(_judge(launch, run_dir, display, expected, progress))
-            display.ready(launch, time.time() - started)
-            while child.poll() is None and not interrupts.count:
-                time.sleep(POLL_S)
-            if not interrupts.count:
-                error = PennyError(
-                    "The server ended by itself after it was ready.", ExitCode.SERVER, f"Log: {run_dir.log}"
-                )
-                display.failed(error, log_tail(run_dir.log), run_dir)
-                raise error
-            record.stopping()
-            _stop(child, display, interrupts, grace_s)
-            well = True
-            return ExitCode.OK
-        finally:
-            try:
-                processes.stop(child, 0, lambda: True)
+                return ExitCode.OK if started_well else ExitCode.INTERRUPTED
             finally:
-                display.close()
-                record.ended(well)
+                processes.stop(child, 0, lambda: True)
+    finally:
+        display.close()
+        record.ended(well)
+
+
+def _wait(child: subprocess.Popen[bytes], run_dir: RunDir, display: Display, interrupts: Interrupts) -> None:
+    """Waits for a signal. Raises PennyError when the server ends by itself."""
+    while not interrupts.count:
+        if child.poll() is not None:
+            error = PennyError(
+                "The server ended by itself after it was ready.", ExitCode.SERVER, f"Log: {run_dir.log}"
+            )
+            display.failed(error, log_tail(run_dir.log), run_dir)
+            raise error
+        time.sleep(POLL_S)
 
 
 def _identify(identity: Identity, display: Display, interrupts: Interrupts, progress: Progress) -> None:
@@ -193,7 +180,7 @@ def _start(
             error.hint = f"{error.hint}\nLog: {run_dir.log}".strip()
             display.failed(error, log_tail(run_dir.log), run_dir)
             raise error
-        if progress.announced and healthy(launch.url):
+        if progress.announced and fetch(launch.url, "/health") is not None:
             progress.finish(time.time())
             display.update(progress)
             return True
