@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,28 +12,12 @@ import pytest
 av = pytest.importorskip("av", reason="the extra penny-bench[media] is not installed")
 Image = pytest.importorskip("PIL.Image", reason="the extra penny-bench[media] is not installed")
 
-from penny_bench.cases.media import NAMES, Scenario, read_json  # noqa: E402
+from drawn_media import drawn, media_of  # noqa: E402
+
+from penny_bench.cases.media import NAMES, read_json  # noqa: E402
 from penny_bench.cases.media.draw import COLOURS, SHAPES, canvas, shape  # noqa: E402
-from penny_bench.cases.media.scenarios import draw_scenario  # noqa: E402
 
 SEEDS = range(4)
-
-
-@cache
-def drawn(name: str, seed: int = 1) -> Scenario:
-    return draw_scenario(name, seed, "No. 1.\n\n", ["first text", "second text"])
-
-
-def media_of(scenario: Scenario) -> list[bytes]:
-    found = []
-    for question in scenario.questions:
-        for message in question.added:
-            for part in message["content"] if isinstance(message["content"], list) else ():
-                if part["type"] != "text":
-                    kind, data = part[part["type"]]["url"].split(";base64,")
-                    assert kind == ("data:image/png" if part["type"] == "image_url" else "data:video/mp4")
-                    found.append(base64.b64decode(data))
-    return found
 
 
 def picture(data: bytes) -> Image.Image:

@@ -8,12 +8,11 @@ import builtins
 import importlib
 import json
 import sys
-from functools import cache
 from typing import Any
 
 import pytest
 
-from penny_bench.cases.media import NAMES, Call, Question, Scenario, answer_checks
+from penny_bench.cases.media import NAMES, Call, Question, answer_checks
 from penny_bench.client import Reply, Server, ToolCall
 from penny_bench.errors import BenchError
 from penny_bench.mock import Refusal, Script, running
@@ -23,25 +22,7 @@ from penny_bench.workload import WorkloadResult, measure_workload, read_workload
 for module in ("av", "PIL"):
     pytest.importorskip(module, reason="the extra penny-bench[media] is not installed")
 
-from penny_bench.cases.media.scenarios import draw_scenario  # noqa: E402
-
-
-@cache
-def drawn(name: str, seed: int = 1) -> Scenario:
-    return draw_scenario(name, seed, "No. 1.\n\n", ["first text", "second text"])
-
-
-def media_of(scenario: Scenario) -> list[bytes]:
-    found = []
-    for question in scenario.questions:
-        for message in question.added:
-            for part in message["content"] if isinstance(message["content"], list) else ():
-                if part["type"] != "text":
-                    kind, data = part[part["type"]]["url"].split(";base64,")
-                    assert kind == ("data:image/png" if part["type"] == "image_url" else "data:video/mp4")
-                    found.append(base64.b64decode(data))
-    return found
-
+from drawn_media import drawn, media_of  # noqa: E402
 
 # ---- the judge
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from penny_bench.report.entry import Floats
+from penny_bench.report.entry import Entry, Floats
 from penny_bench.report.sheet import Span
 
 COLOURS = 8
@@ -104,6 +104,33 @@ def sample(count: int, limit: int) -> list[int]:
     if count <= limit:
         return list(range(count))
     return sorted(set(np.linspace(0, count - 1, limit).round().astype(int).tolist()))
+
+
+def cloud(
+    entries: Sequence[Entry],
+    x: Callable[[Entry], float | None],
+    y: Callable[[Entry], float],
+    text: Callable[[Entry], str],
+    hover: str,
+) -> list[dict[str, Any]]:
+    """A point for each request, in the colour of its phase; in one colour where there are more phases than colours."""
+    phases = list(dict.fromkeys(entry.phase for entry in entries))
+    groups = [(name, [entry for entry in entries if entry.phase == name]) for name in phases]
+    if len(groups) > COLOURS:
+        groups = [("all phases", list(entries))]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": said(name),
+            "x": [x(entry) for entry in group],
+            "y": rounded(y(entry) for entry in group),
+            "text": [text(entry) for entry in group],
+            "marker": {"color": colour(i), "size": 7, "opacity": 0.75},
+            "hovertemplate": hover,
+        }
+        for i, (name, group) in enumerate(groups)
+    ]
 
 
 def said(text: object) -> str:

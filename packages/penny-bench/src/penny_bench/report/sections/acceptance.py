@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penny_bench.report.plot import COLOURS, axis, colour, rounded, said, sample
+from penny_bench.report.plot import axis, cloud, colour, rounded, said, sample
 from penny_bench.report.section import Figure, Section, Table
 from penny_bench.report.sheet import Sheet
 from penny_bench.report.units import number, percent
@@ -91,22 +91,12 @@ def _steps(counts: list[int]) -> Figure:
 def _requests(sheet: Sheet) -> Figure:
     drawn = [entry for entry in sheet.good if (entry.speculation or {}).get("acceptance_length")]
     drawn = [drawn[i] for i in sample(len(drawn), POINTS)]
-    phases = list(dict.fromkeys(entry.phase for entry in drawn))
-    groups = [(name, [entry for entry in drawn if entry.phase == name]) for name in phases]
-    if len(groups) > COLOURS:
-        groups = [("all phases", drawn)]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": said(name),
-            "x": [entry.number for entry in entries],
-            "y": rounded((entry.speculation or {})["acceptance_length"] for entry in entries),
-            "text": [said(entry.case or "") for entry in entries],
-            "marker": {"color": colour(i), "size": 7, "opacity": 0.75},
-            "hovertemplate": "No. %{x} %{text}: %{y:.2f}",
-        }
-        for i, (name, entries) in enumerate(groups)
-    ]
+    traces = cloud(
+        drawn,
+        x=lambda entry: entry.number,
+        y=lambda entry: (entry.speculation or {})["acceptance_length"],
+        text=lambda entry: said(entry.case or ""),
+        hover="No. %{x} %{text}: %{y:.2f}",
+    )
     layout = {"xaxis": axis("request"), "yaxis": axis("acceptance length", rangemode="tozero"), "height": 320}
     return Figure("Acceptance length of each request.", traces, layout)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penny_bench.report.entry import Floats
-from penny_bench.report.plot import COLOURS, axis, colour, rounded, said, sample
+from penny_bench.report.plot import axis, cloud, sample
 from penny_bench.report.section import Figure, Section, Table
 from penny_bench.report.sheet import Sheet
 from penny_bench.report.units import number
@@ -37,23 +37,13 @@ def context(sheet: Sheet) -> Section:
     kept = [known[i] for i in sample(len(known), POINTS)]
     if len(kept) < len(known):
         lines.append(f"{len(kept):,} of {len(known):,} requests are drawn, evenly chosen.")
-    phases = list(dict.fromkeys(entry.phase for entry in kept))
-    groups = [(name, [entry for entry in kept if entry.phase == name]) for name in phases]
-    if len(groups) > COLOURS:
-        groups = [("all phases", kept)]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": said(name),
-            "x": [entry.prompt_tokens for entry in entries],
-            "y": rounded(entry.rate or 0 for entry in entries),
-            "text": [f"No. {entry.number}" for entry in entries],
-            "marker": {"color": colour(i), "size": 7, "opacity": 0.75},
-            "hovertemplate": "%{text}: %{y:.1f} tok/s at %{x:,} tokens",
-        }
-        for i, (name, entries) in enumerate(groups)
-    ]
+    traces = cloud(
+        kept,
+        x=lambda entry: entry.prompt_tokens,
+        y=lambda entry: entry.rate or 0,
+        text=lambda entry: f"No. {entry.number}",
+        hover="%{text}: %{y:.1f} tok/s at %{x:,} tokens",
+    )
     layout = {
         "xaxis": _axis(float(lengths.min()), float(lengths.max())),
         "yaxis": axis("tok/s, each", rangemode="tozero"),
