@@ -313,19 +313,20 @@ def test_percentiles_are_linear() -> None:
     assert Distribution.of([None]) is None
 
 
-def test_summary_leaves_out_failures_and_names_them() -> None:
+def test_summary_leaves_out_failures_but_not_their_time_and_names_them() -> None:
+    # The last token came at 5 s; the run went on to 9 s, when the third request had failed.
     records = [
         answered(0.0, [(0.2, 1), (1.0, 11)], 11, prompt_tokens=5, reasoning_tokens=4),
         answered(1.0, [(2.0, 1), (5.0, 11)], 11, prompt_tokens=7),
         FAILED,
     ]
     got = summarise_run(records, Slo(ttft=0.5, tpot=0.09))
-    assert (got.requests, got.succeeded, got.errors, got.seconds) == (3, 2, {"http": 1}, 5.0)
+    assert (got.requests, got.succeeded, got.errors, got.seconds) == (3, 2, {"http": 1}, 9.0)
     assert (got.input_tokens, got.output_tokens, got.reasoning_tokens) == (12, 22, 4)
-    assert (got.request_rate, got.output_rate) == (2 / 5, 22 / 5)
+    assert (got.request_rate, got.output_rate) == (2 / 9, 22 / 9)
     assert got.ttft is not None
     assert (got.ttft.n, got.ttft.minimum, got.ttft.maximum) == (2, 0.2, 1.0)
-    assert (got.good, got.goodput) == (1, 1 / 5)  # TPOT 0.08 and 0.3
+    assert (got.good, got.goodput) == (1, 1 / 9)  # TPOT 0.08 and 0.3
 
 
 def test_a_run_in_which_all_failed() -> None:

@@ -38,7 +38,9 @@ class SummaryPart(_Part):
     requests: Count
     succeeded: Count
     errors: dict[FailureKind, Count] = Field(description="failed requests by kind")
-    seconds: float = Field(description="from the first request sent to the last token")
+    seconds: float = Field(
+        description="from the first request sent to the last token or failure; 0 if all failed"
+    )
     request_rate: float | None = Field(description="requests/s")
     output_rate: float | None = Field(description="tokens/s")
     peak_output_rate: float | None = Field(description="tokens/s in the busiest second")

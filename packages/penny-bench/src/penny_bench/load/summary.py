@@ -47,7 +47,8 @@ class Summary:
     Attributes:
         requests, succeeded: how many.
         errors: how many failed, by kind of failure.
-        seconds: from the first request sent to the last token, s.
+        seconds: from the first request sent to the last token or failure, whichever is later, s; 0 if all failed.
+            A failure took the time that it took, so it is charged to the rates.
         request_rate: succeeded requests / `seconds`.
         output_rate: output tokens / `seconds`, tokens/s.
         peak_output_rate: most tokens in any second, tokens/s, never below `output_rate`. Where the server
@@ -83,7 +84,8 @@ def summarise_run(records: Sequence[StreamRecord], slo: Slo | None = None) -> Su
     times = [latencies(record) for record in records]
     fine = [record for record in records if record.failure is None]
     known = [value for value in times if value is not None]
-    seconds = max(r.arrivals[-1].t for r in fine) - min(r.sent for r in records) if fine else 0.0
+    ends = [record.ended if record.failure else record.arrivals[-1].t for record in records]
+    seconds = max(ends) - min(record.sent for record in records) if fine else 0.0
     output = _total(record.output_tokens for record in fine)
     rate = output / seconds if output is not None and seconds > 0 else None
     good = sum(slo.met(value) for value in times) if slo else None
