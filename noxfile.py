@@ -116,7 +116,8 @@ def wheels(session: nox.Session, package: str) -> None:
     """One built wheel: its contents, then its tests, outside the source tree, with only what it requires."""
     wheel = next(built_wheels().glob(f"{package.replace('-', '_')}-*.whl"))
     session.run("python", "tools/wheel.py", str(wheel))
-    session.install(f"--find-links={wheel.parent}", f"--constraints={locked_versions()}", str(wheel))
+    session.install(*find_links(wheel), f"--constraints={locked_versions()}", str(wheel))
+    session.run("python", "tools/installed.py", str(wheel.parent))
     installed = str(session.run("uv", "pip", "list", "--format=freeze", silent=True)).split()
     siblings = {line.split("==")[0] for line in installed if line.startswith("penny-")} - {package}
     if siblings != SIBLINGS[package]:
@@ -130,10 +131,9 @@ def lowest(session: nox.Session, package: str) -> None:
     """One built wheel with the lowest versions that its requirements declare; its tests as in `wheels`."""
     wheel = next(built_wheels().glob(f"{package.replace('-', '_')}-*.whl"))
     requirements = f"packages/{package}/pyproject.toml"
-    session.install(
-        "--resolution=lowest-direct", "--no-sources", f"--find-links={wheel.parent}", "-r", requirements
-    )
+    session.install("--resolution=lowest-direct", "--no-sources", *find_links(wheel), "-r", requirements)
     session.install("--no-deps", str(wheel))
+    session.run("python", "tools/installed.py", str(wheel.parent))
     test_outside(session, f"lowest-{package}", package)
 
 
@@ -151,6 +151,15 @@ def built_wheels() -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(["uv", "build", "--quiet", "--all-packages", "--wheel", f"--out-dir={folder}"], check=True)
     return folder
+
+
+def find_links(wheel: Path) -> list[str]:
+    """Return the options with which `uv pip install` takes the siblings of `wheel` from its folder.
+
+    uv's cache knows a found wheel by its path and version, which every run here shares: without the refresh it
+    installs the wheel of an older commit.
+    """
+    return [f"--find-links={wheel.parent}", *(f"--refresh-package={package}" for package in PACKAGES)]
 
 
 @functools.cache

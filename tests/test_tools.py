@@ -35,6 +35,33 @@ def make_wheel(folder: Path, names: list[str]) -> Path:
     return path
 
 
+def installed_record(folder: Path, record: str) -> str:
+    """Install nothing but a RECORD of penny_cache under `folder`; return a path for PYTHONPATH."""
+    info = folder / "site" / INFO
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.3\nName: penny-cache\nVersion: 0.1.0\n")
+    (info / "RECORD").write_text(record)
+    return str(info.parent)
+
+
+@pytest.mark.parametrize(
+    ("digest", "status", "said"),
+    [("new", 0, ""), ("old", 1, "1 files differ, as penny_cache/__init__.py.")],
+    ids=["the same build", "another build"],
+)
+def test_an_installed_package_of_another_build_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str, status: int, said: str
+) -> None:
+    line = "penny_cache/__init__.py,sha256={},5\n"
+    with ZipFile(tmp_path / "penny_cache-0.1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{INFO}/RECORD", line.format("new"))
+    site = installed_record(tmp_path, line.format(digest) + f"{INFO}/INSTALLER,sha256=x,2\n")
+    monkeypatch.setenv("PYTHONPATH", site)
+    result = run("installed.py", tmp_path)
+    assert result.returncode == status, result.stderr
+    assert said in result.stdout
+
+
 def test_a_right_wheel_passes(tmp_path: Path) -> None:
     result = run("wheel.py", make_wheel(tmp_path, GOOD_WHEEL))
     assert result.returncode == 0
