@@ -18,13 +18,13 @@ from penny_models import check_checkpoint, tiny
 from penny_models.training.__main__ import app
 from penny_models.training.card import write_card
 from penny_models.training.data import baselines, write_json
-from penny_models.training.export import checkpoint_tensors, write_checkpoint
+from penny_models.training.dense.model import TinyDense
+from penny_models.training.dense.mtp import StepCache
+from penny_models.training.draft_mask import draft_step_mask
+from penny_models.training.export import checkpoint_tensors, load_tensors, write_checkpoint
 from penny_models.training.gdn import chunk_gated_delta_rule, inverse_unit_lower
 from penny_models.training.install import install
-from penny_models.training.model import TinyModel
-from penny_models.training.mtp import StepCache, second_step_mask
 from penny_models.training.optim import Adam, Muon, orthogonalise
-from penny_models.training.run import load_tensors
 from penny_models.training.schedule import rate_factor
 from penny_models.training.shards import TokenStream, load_streams, save_streams
 
@@ -44,8 +44,8 @@ def shipped_tensors() -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def trained(shipped_tensors: dict[str, Tensor]) -> TinyModel:
-    model = TinyModel().eval()
+def trained(shipped_tensors: dict[str, Tensor]) -> TinyDense:
+    model = TinyDense().eval()
     load_tensors(model, shipped_tensors)
     return model
 
@@ -144,51 +144,47 @@ def test_the_schedule() -> None:
     assert 0 < rate_factor(0.0) < 0.01
 
 
-def test_the_second_mtp_step_sees_what_decoding_would(trained: TinyModel) -> None:
-    tokens = torch.randint(0, 4000, (1, 22), generator=torch.Generator().manual_seed(5))
+def test_every_draft_step_sees_what_decoding_would(trained: TinyDense) -> None:
+    """Decoding after a position: one MTP pass over all before it, then one position more for each further step."""
+    tokens = torch.randint(0, 4000, (1, 24), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        out = trained(tokens)
-        hidden = trained.hidden(tokens[:, :20])
+        _, *drafts = trained(tokens[:, :23])
+        states = trained.features(tokens[:, :20])
         embedded = trained.text.embed_tokens(tokens)
         for last in (0, 7, 19):
-            # Decoding: one MTP pass over positions 0..last, then one more position fed with its own state.
-            rotary = trained.text.rotary_emb(hidden, torch.arange(last + 1).expand(3, 1, -1))
-            past = (embedded[:, 1 : last + 2], hidden[:, : last + 1])
-            first = trained.mtp(*past, rotary, StepCache(), None)
-            torch.testing.assert_close(
-                trained.base.lm_head(first), out.mtp1[:, : last + 1], rtol=1e-4, atol=1e-4
-            )
-            longer = trained.text.rotary_emb(hidden, torch.arange(last + 2).expand(3, 1, -1))
-            both = (
-                torch.cat([past[0], embedded[:, last + 2, None]], 1),
-                torch.cat([past[1], first[:, -1:]], 1),
-            )
-            second = trained.mtp(*both, longer, StepCache(), None)[:, -1]
-            torch.testing.assert_close(trained.base.lm_head(second), out.mtp2[:, last], rtol=1e-4, atol=1e-4)
+            inputs = embedded[:, 1 : last + 2]
+            features = states[:, : last + 1]
+            for step, together in enumerate(drafts):
+                rotary = trained.text.rotary_emb(features, torch.arange(last + 1 + step).expand(3, 1, -1))
+                out = trained.mtp(inputs, features, rotary, StepCache(), None)
+                torch.testing.assert_close(
+                    trained.base.lm_head(out[:, -1]), together[:, last], rtol=1e-4, atol=1e-4
+                )
+                inputs = torch.cat([inputs, embedded[:, last + 2 + step, None]], 1)
+                features = torch.cat([features, out[:, -1:]], 1)
 
 
-def test_second_step_mask() -> None:
-    wanted = [[1, 0, 1, 0], [1, 1, 0, 1]]
-    assert second_step_mask(2, torch.device("cpu"))[0, 0].int().tolist() == wanted
+def test_draft_step_mask() -> None:
+    first = [[1, 0], [1, 1]]
+    third = [[1, 0, 1, 0, 1, 0], [1, 1, 0, 1, 0, 1]]
+    assert draft_step_mask(2, 1, torch.device("cpu"))[0, 0].int().tolist() == first
+    assert draft_step_mask(2, 3, torch.device("cpu"))[0, 0].int().tolist() == third
 
 
-def test_losses_are_of_one_two_and_three_tokens_ahead(trained: TinyModel) -> None:
-    window = torch.randint(0, 4000, (2, 35), generator=torch.Generator().manual_seed(6))
+def test_losses_are_of_one_to_four_tokens_ahead(trained: TinyDense) -> None:
+    window = torch.randint(0, 4000, (2, 36), generator=torch.Generator().manual_seed(6))
     with torch.no_grad():
         losses = trained.losses(window)
         out = trained(window[:, :-1])
-    for loss, logits, ahead in (
-        (losses.main, out.main, 1),
-        (losses.mtp1, out.mtp1, 2),
-        (losses.mtp2, out.mtp2, 3),
-    ):
+    assert list(losses) == ["main", "mtp1", "mtp2", "mtp3"]
+    for ahead, (loss, logits) in enumerate(zip(losses.values(), out, strict=True), start=1):
         chances = logits.log_softmax(-1)
         nats = [-chances[row, t, window[row, t + ahead]].item() for row in range(2) for t in range(32)]
         assert loss.item() == pytest.approx(sum(nats) / len(nats), rel=1e-5)
 
 
 def test_export_gives_back_the_shipped_tensors(
-    trained: TinyModel, shipped_tensors: dict[str, Tensor], tmp_path: Path
+    trained: TinyDense, shipped_tensors: dict[str, Tensor], tmp_path: Path
 ) -> None:
     shards = write_checkpoint(trained, tmp_path)
     assert all(shard.stat().st_size < 4_000_000 for shard in shards)
@@ -203,7 +199,7 @@ def test_export_gives_back_the_shipped_tensors(
 
 def test_a_new_model_rounds_to_a_good_checkpoint() -> None:
     torch.manual_seed(0)
-    tensors = checkpoint_tensors(TinyModel())
+    tensors = checkpoint_tensors(TinyDense())
     assert {tensor.dtype for name, tensor in tensors.items() if not name.endswith("A_log")} == {
         torch.bfloat16
     }
@@ -219,16 +215,15 @@ def small_data(tmp_path_factory: pytest.TempPathFactory, own_streams: dict[str, 
     """A data folder made from the tests' own sample, for training and evaluation alike."""
     folder = tmp_path_factory.mktemp("data")
     shipped = tiny.path("tiny-27b")
-    (folder / "checkpoint").mkdir()
-    for name in ("config", "generation_config", "preprocessor_config", "video_preprocessor_config"):
-        shutil.copyfile(shipped / f"{name}.json", folder / "checkpoint" / f"{name}.json")
+    (folder / "tokenizer").mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(shipped / name, folder / "checkpoint" / name)
+        shutil.copyfile(shipped / name, folder / "tokenizer" / name)
     train = TokenStream(np.concatenate([s.tokens for s in own_streams.values()]), 1)
     save_streams(folder / "train.npz", {"train": train})
     save_streams(folder / "held_out.npz", own_streams)
     write_json(folder / "baselines.json", baselines(train, own_streams))
-    shutil.copyfile(shipped / "data_manifest.json", folder / "manifest.json")
+    manifest = json.loads((shipped / "data_manifest.json").read_text())
+    write_json(folder / "manifest.json", {"name": "tiny-27b", **manifest})
     return folder
 
 
@@ -268,6 +263,8 @@ def test_a_small_run_from_data_to_checkpoint(small_data: Path, tmp_path: Path) -
     # Whatever is installed has the files that are shipped: none holds text of the corpus.
     installed, shipped = tmp_path / "checkpoint", tiny.path("tiny-27b")
     assert {file.name for file in installed.iterdir()} == {file.name for file in shipped.iterdir()}
+    for name in ("config", "generation_config", "preprocessor_config", "video_preprocessor_config"):
+        assert (installed / f"{name}.json").read_text() == (shipped / f"{name}.json").read_text()
 
 
 @pytest.mark.parametrize("arguments", ["train nowhere --out out", "install nowhere nowhere out"])

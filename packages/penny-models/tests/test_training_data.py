@@ -17,6 +17,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from penny_models import tiny
 from penny_models.training import corpus as corpus_module
 from penny_models.training import data
 from penny_models.training.batches import window_batches
@@ -165,8 +166,8 @@ def test_windows_cover_the_stream_once_a_pass() -> None:
         batch = next(batches)
         assert torch.equal(batch, next(again))
         assert batch.dtype == torch.int64
-        assert batch.shape == (3, 64 + 3)
-        assert torch.equal(batch - batch[:, :1], torch.arange(67).expand(3, -1))
+        assert batch.shape == (3, 64 + 4)
+        assert torch.equal(batch - batch[:, :1], torch.arange(68).expand(3, -1))
         starts += batch[:, 0].tolist()
         shift = starts[0] % 64 if shift is None else shift
     assert len(set(starts)) == 12
@@ -345,9 +346,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_generated_chat_follows_the_split_of_its_files() -> None:
     shown, hidden = SOURCE, SOURCE.replace("water", "broth").replace("pot", "pan")
     files = Corpus((doc(shown, source="python"),), (doc(hidden, source="python"),))
-    made = build.build_chat(files, 5, 10**6)
-    assert build.build_chat(files, 5, 10**6) == made
-    assert build.build_chat(files, 6, 10**6) != made
+    made = build.build_chat(files, 5, 10**6, "tiny-27b")
+    assert build.build_chat(files, 5, 10**6, "tiny-27b") == made
+    assert build.build_chat(files, 6, 10**6, "tiny-27b") != made
     trained, held_out = set(texts(made.train)), set(texts(made.held_out))
     assert trained.isdisjoint(held_out)
     assert any("Heat the water" in text for text in trained)
@@ -356,26 +357,31 @@ def test_generated_chat_follows_the_split_of_its_files() -> None:
     assert not any("water" in text for text in held_out)
 
 
+def some_documents() -> list[Document]:
+    """Short documents of the standard library: all prose and held-out code, and some other code."""
+    every = [item for item in stdlib_documents() if len(item.text) < 12_000]
+    return [item for item in every if item.kind == "prose" or is_held_out(item.sha256, "code")] + every[:40]
+
+
 @pytest.mark.usefixtures("few")
 def test_the_data_step_is_repeatable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    every = [item for item in stdlib_documents() if len(item.text) < 12_000]
-    read = [item for item in every if item.kind == "prose" or is_held_out(item.sha256, "code")] + every[:40]
+    read = some_documents()
     monkeypatch.setattr(data, "stdlib_documents", lambda: iter(read))
     monkeypatch.setattr(data, "package_documents", lambda: iter([doc("x = 1\n" * 20)]))
-    record = data.build_data(tmp_path / "one", 27, 10**7)
-    assert data.build_data(tmp_path / "two", 27, 10**7) == record
+    record = data.build_data(tmp_path / "one", "tiny-27b", 27, 10**7)
+    assert data.build_data(tmp_path / "two", "tiny-27b", 27, 10**7) == record
     files = sorted(file.relative_to(tmp_path / "one") for file in (tmp_path / "one").rglob("*.*"))
     for file in files:
         if file.suffix == ".json":
             assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-    assert {str(file) for file in files} >= {"train.npz", "held_out.npz", "checkpoint/tokenizer.json"}
+    assert {str(file) for file in files} >= {"train.npz", "held_out.npz", "tokenizer/tokenizer.json"}
 
     train = load_streams(tmp_path / "one" / "train.npz")["train"]
     assert hashlib.sha256(train.tokens.tobytes()).hexdigest() == record["train_tokens_sha256"]
     assert (len(train.tokens), train.text_bytes) == (record["train_tokens"], record["train_bytes"])
     assert sum(record["train_bytes_by_kind"].values()) == record["train_bytes"]
     # The tokens are the texts, each closed by an end marker, and none of the held-out ones.
-    tokenizer = Tokenizer.from_file(str(tmp_path / "one" / "checkpoint" / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(tmp_path / "one" / "tokenizer" / "tokenizer.json"))
     trained = set(tokenizer.decode(train.tokens.tolist(), skip_special_tokens=False).split("<|endoftext|>"))
     for item in read:
         text = unicodedata.normalize("NFC", item.text)
@@ -384,8 +390,25 @@ def test_the_data_step_is_repeatable(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert all(numbers["trigram"][kind] < numbers["unigram"][kind] for kind in ("code", "chat", "all"))
 
 
+@pytest.mark.usefixtures("few")
+def test_a_tokenizer_can_be_taken_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(data, "stdlib_documents", lambda: iter(some_documents()))
+    monkeypatch.setattr(data, "package_documents", lambda: iter(()))
+    shipped = tiny.path("tiny-27b")
+    record = data.build_data(tmp_path, "tiny-next", 27, 10**6, shipped / "tokenizer.json")
+    assert record["name"] == "tiny-next"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "tokenizer" / name).read_text() == (shipped / name).read_text()
+
+
+def test_small_talk_knows_its_own_name() -> None:
+    said = [m["content"] for d in smalltalk.dialogues(random.Random(4), 100, "tiny-next") for m in d.messages]
+    assert any("I am tiny-next" in text for text in said)
+    assert not any("tiny-27b" in text or "{" in text for text in said)
+
+
 def test_small_talk_alternates_roles() -> None:
-    for dialogue in smalltalk.dialogues(random.Random(4), 100):
+    for dialogue in smalltalk.dialogues(random.Random(4), 100, "tiny-27b"):
         roles = [message["role"] for message in dialogue.messages]
         turns = roles[1:] if roles[0] == "system" else roles
         assert turns == ["user", "assistant"] * (len(turns) // 2)

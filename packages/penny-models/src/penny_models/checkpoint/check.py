@@ -2,19 +2,29 @@
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penny_models.checkpoint.errors import CheckpointError, counted, first_names
 from penny_models.checkpoint.expected import Shapes, language_model_tensors, mtp_tensors
+from penny_models.checkpoint.expected_next import (
+    OPTIONAL_BUFFERS,
+    NextForm,
+    next_mtp_tensors,
+    next_tensors,
+)
 from penny_models.checkpoint.files import read_json_object, read_tensors, require_tokenizer
 from penny_models.checkpoint.fp8 import scale_tensors, weight_block
 from penny_models.checkpoint.headers import TensorInfo
-from penny_models.checkpoint.text_config import parse_text_config
+from penny_models.checkpoint.modelopt import is_modelopt, modelopt_tensors
+from penny_models.checkpoint.text_config import parse_text_config, positive_int
 from penny_models.checkpoint.vision import vision_tensors
+from penny_models.shapes.text import Family, family_of, read_text
 
-ARCHITECTURES = ("Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM")
+NGRAM_PARTS = 512
+"""The shards of a PLE table where ``config.json`` does not say, SGLang's and transformers' default."""
 FLOATS = ("BF16", "F16", "F32")
 
 
@@ -37,16 +47,6 @@ class CheckpointReport:
     warnings: tuple[str, ...]
 
 
-def _architecture(config: dict[str, Any], where: Path) -> str:
-    names = config.get("architectures")
-    if isinstance(names, list) and len(names) == 1 and names[0] in ARCHITECTURES:
-        return str(names[0])
-    raise CheckpointError(
-        f"architectures in {where} is {names!r}; this version serves "
-        f"{' and '.join(ARCHITECTURES)}, so choose a checkpoint of one of them."
-    )
-
-
 def _compare(folder: Path, found: dict[str, TensorInfo], expected: Shapes) -> None:
     missing = [name for name in expected if name not in found]
     if missing:
@@ -65,20 +65,46 @@ def _compare(folder: Path, found: dict[str, TensorInfo], expected: Shapes) -> No
         )
 
 
-def _check_dtypes(folder: Path, found: dict[str, TensorInfo], expected: Shapes, quantised: bool) -> None:
+def _quantised_dtypes(
+    config: dict[str, Any], modelopt: bool, block: tuple[int, int] | None
+) -> tuple[str, ...]:
+    """Return the dtypes that matrices may have besides floats; a PLE table can be FP8 by itself."""
+    if modelopt:
+        return ("F8_E4M3", "U8")
+    text = config.get("text_config", config)
+    table = str(text.get("ple_embedding_dtype") or "")
+    return ("F8_E4M3",) if block is not None or table.startswith("float8") else ()
+
+
+def _check_dtypes(
+    folder: Path, found: dict[str, TensorInfo], expected: Shapes, quantised: tuple[str, ...]
+) -> None:
     odd = {
         name: found[name].dtype
         for name, shape in expected.items()
-        if found[name].dtype not in FLOATS
-        and not (quantised and found[name].dtype == "F8_E4M3" and len(shape) == 2)
+        if found[name].dtype not in FLOATS and not (found[name].dtype in quantised and len(shape) == 2)
     }
     if odd:
         shown = first_names([f"{name} ({dtype})" for name, dtype in odd.items()])
         raise CheckpointError(
             f"{counted(odd, 'tensor')} of {folder} have an unexpected dtype: {shown}; expected "
-            f"{', '.join(FLOATS)}, or F8_E4M3 matrices with a quantization_config that says fp8; convert the "
+            f"{', '.join(FLOATS)}, or quantised matrices with a quantization_config that says so; convert the "
             "weights, or correct config.json."
         )
+
+
+def _language_tensors(
+    config: dict[str, Any], where: Path, family: Family, prefix: str, found: Collection[str]
+) -> tuple[Shapes, int]:
+    """Return the tensors of language model and NEXTN layers, and the number of those layers."""
+    if family == "qwen3_5":
+        dense = parse_text_config(config, where)
+        return language_model_tensors(dense, prefix) | mtp_tensors(dense), dense.mtp_layers
+    shape = read_text(config, where)
+    text = config.get("text_config", config)
+    parts = positive_int(text, "split_ngram_parts", where) if "split_ngram_parts" in text else NGRAM_PARTS
+    form = NextForm(found, parts)
+    return next_tensors(shape, prefix, form) | next_mtp_tensors(shape, form), shape.mtp_layers
 
 
 def _inspect(folder: Path) -> CheckpointReport:
@@ -87,26 +113,33 @@ def _inspect(folder: Path) -> CheckpointReport:
         raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
     where = folder / "config.json"
     config = read_json_object(where)
-    architecture = _architecture(config, where)
-    text = parse_text_config(config, where)
-    block = weight_block(config, where)
+    family = family_of(config, where)
+    architecture = str(config["architectures"][0])
+    modelopt = is_modelopt(config)
+    block = None if modelopt else weight_block(config, where)
     require_tokenizer(folder)
     found, shards = read_tensors(folder)
 
     vl_form = any(name.startswith("model.language_model.") for name in found)
-    expected = language_model_tensors(text, "model.language_model." if vl_form else "model.")
-    expected |= mtp_tensors(text)
+    prefix = "model.language_model." if vl_form else "model."
+    expected, mtp_layers = _language_tensors(config, where, family, prefix, found)
     vision = config.get("vision_config")
-    if architecture == ARCHITECTURES[0] and isinstance(vision, dict):
+    if architecture.endswith("ForConditionalGeneration") and isinstance(vision, dict):
         needed = not config.get("language_model_only", False)
         tower = vision_tensors(vision, where)
         expected |= {name: shape for name, shape in tower.items() if needed or name in found}
+    if modelopt:
+        expected = modelopt_tensors(found, expected)
     _compare(folder, found, expected)
     scales = scale_tensors(found, expected, block)
     _compare(folder, found, scales)
-    _check_dtypes(folder, found, expected | scales, block is not None)
+    _check_dtypes(folder, found, expected | scales, _quantised_dtypes(config, modelopt, block))
 
-    extra = [name for name in found if name not in expected and name not in scales]
+    extra = [
+        name
+        for name in found
+        if name not in expected and name not in scales and not name.endswith(OPTIONAL_BUFFERS)
+    ]
     warnings = [f"{counted(extra, 'tensor')} will not be used: {first_names(extra)}."] if extra else []
     return CheckpointReport(
         path=str(folder),
@@ -115,14 +148,14 @@ def _inspect(folder: Path) -> CheckpointReport:
         tensors=len(found),
         parameters=sum(math.prod(info.shape) for info in found.values()),
         bytes=sum(info.bytes for info in found.values()),
-        mtp_layers=text.mtp_layers,
+        mtp_layers=mtp_layers,
         dtypes=dict(Counter(info.dtype for info in found.values())),
         warnings=tuple(warnings),
     )
 
 
 def check_checkpoint(path: str | Path) -> CheckpointReport:
-    """Check that a folder holds a whole dense Qwen3.5 checkpoint, reading only headers and JSON.
+    """Check that a folder holds a whole Qwen3.5 or Flash-Next checkpoint, reading only headers and JSON.
 
     Checked: configuration, architecture, tokenizer, every shard's presence and length, and the name, shape
     and dtype of every tensor that ``config.json`` asks for, the NEXTN (MTP) layer included. Stock SGLang

@@ -164,8 +164,8 @@ def family_of(config: dict[str, Any], where: Path) -> Family:
     if isinstance(names, list) and len(names) == 1 and names[0] in ARCHITECTURES:
         return ARCHITECTURES[names[0]]
     raise CheckpointError(
-        f"architectures in {where} is {names!r}; the shapes of {', '.join(ARCHITECTURES)} are known, so choose a "
-        "checkpoint of one of them."
+        f"architectures in {where} is {names!r}; {', '.join(ARCHITECTURES)} are known, so choose a checkpoint of one "
+        "of them."
     )
 
 

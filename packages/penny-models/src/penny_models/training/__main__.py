@@ -16,13 +16,20 @@ Folder = Annotated[
 @app.command()
 def data(
     folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to fill.")],
+    name: Annotated[str, typer.Option(help="The checkpoint that the data are for.")] = "tiny-27b",
     seed: int = 27,
     megabytes: Annotated[int, typer.Option(help="Upper bound of the text from files.")] = 75,
+    tokenizer: Annotated[
+        Path | None, typer.Option(exists=True, help="Take this tokenizer.json instead of training one.")
+    ] = None,
 ) -> None:
     """Collect the text, train the tokenizer, write token files, baselines and the manifest."""
     from penny_models.training.data import build_data
+    from penny_models.training.recipes import RECIPES
 
-    record = build_data(folder, seed, megabytes * 1_000_000)
+    if name not in RECIPES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(RECIPES)}.", param_hint="--name")
+    record = build_data(folder, name, seed, megabytes * 1_000_000, tokenizer)
     typer.echo(
         f"{record['train_tokens']:,} training tokens of {record['train_bytes']:,} bytes; {record['sha256']}"
     )

@@ -5,16 +5,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from penny_models.training.base import DRAFT_STEPS
 from penny_models.training.shards import Tokens
 
-LOOK_AHEAD = 3
-"""Tokens after the inputs: the targets of the model and of the two MTP steps."""
+LOOK_AHEAD = DRAFT_STEPS + 1
+"""Tokens after the inputs: the targets of the model and of the draft steps."""
 
 
 def window_batches(
     tokens: Tokens, length: int, batch: int, seed: int, device: torch.device
 ) -> Iterator[Tensor]:
-    """Yield int64 windows [batch, length + 3] without end; every pass covers the stream once."""
+    """Yield int64 windows [batch, length + 4] without end; every pass covers the stream once."""
     stream = torch.from_numpy(tokens.astype("int32")).to(device)
     generator = torch.Generator().manual_seed(seed)
     inside = torch.arange(length + LOOK_AHEAD, device=device)

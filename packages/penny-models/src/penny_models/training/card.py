@@ -18,7 +18,7 @@ def _source(row: dict[str, Any]) -> str:
 def write_card(results: dict[str, Any], manifest: dict[str, Any]) -> str:
     """Return the card as Markdown; every measured number in it comes from the two records.
 
-    The text around them is ``assets/card.md``, a template for ``str.format``.
+    The text around them is ``assets/NAME.md`` and ``assets/data.md``, templates for ``str.format``.
     """
     held = results["held_out"]
     by_kind = manifest["train_bytes_by_kind"]
@@ -28,9 +28,11 @@ def write_card(results: dict[str, Any], manifest: dict[str, Any]) -> str:
         "trigram": held["trigram"],
         "unigram": held["unigram"],
     }
-    template = resources.files("penny_models.training").joinpath("assets/card.md").read_text("utf-8")
-    return template.format(
+    assets = resources.files("penny_models.training").joinpath("assets")
+    parts = [assets.joinpath(f"{part}.md").read_text("utf-8") for part in (results["name"], "data")]
+    return "\n".join(parts).format(
         results=results,
+        loss=", ".join(f"{name} {weight:g}" for name, weight in results["loss_weights"].items()),
         manifest=manifest,
         quality="\n".join(_quality(name, values) for name, values in rows.items()),
         shares=", ".join(f"{kind} {size / total:.1%}" for kind, size in by_kind.items()),

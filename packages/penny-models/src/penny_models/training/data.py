@@ -13,18 +13,12 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from penny_models.training.chat.build import build_chat
-from penny_models.training.config import (
-    VOCAB_SIZE,
-    generation_config,
-    image_processor_config,
-    model_config,
-    video_processor_config,
-)
 from penny_models.training.corpus import Corpus, build_corpus, manifest
 from penny_models.training.ngram import NGram
 from penny_models.training.shards import TokenStream, save_streams, tokenise
 from penny_models.training.sources import Document, package_documents, stdlib_documents
 from penny_models.training.tokenizer import train_tokenizer, write_tokenizer
+from penny_models.training.vocabulary import VOCAB_SIZE
 
 CHAT_SHARE_OF_TEXT = 0.2
 KINDS = ("code", "prose", "chat")
@@ -80,25 +74,25 @@ def _tokens_of(documents: tuple[Document, ...], tokenizer: Tokenizer, rng: rando
     return tokenise(tuple(shuffled), tokenizer)
 
 
-def build_data(folder: Path, seed: int, limit_bytes: int) -> dict[str, Any]:
-    """Fill ``folder`` with everything the training machine needs, and return the manifest.
+def build_data(
+    folder: Path, name: str, seed: int, limit_bytes: int, tokenizer_file: Path | None = None
+) -> dict[str, Any]:
+    """Fill ``folder`` with everything that the training of ``name`` needs, and return the manifest.
 
-    Written: ``checkpoint/`` (configuration and tokenizer), ``train.npz``, ``held_out.npz``,
-    ``baselines.json`` and ``manifest.json``.
+    Written: ``tokenizer/``, ``train.npz``, ``held_out.npz``, ``baselines.json`` and ``manifest.json``. With a
+    ``tokenizer_file`` (``tokenizer.json`` of another checkpoint) no tokenizer is trained.
     """
     rng = random.Random(seed)
-    checkpoint = folder / "checkpoint"
-    checkpoint.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
     files = build_corpus(itertools.chain(stdlib_documents(), package_documents()), limit_bytes)
-    chat = build_chat(files, seed, int(limit_bytes * CHAT_SHARE_OF_TEXT))
+    chat = build_chat(files, seed, int(limit_bytes * CHAT_SHARE_OF_TEXT), name)
     corpus = Corpus(files.train + chat.train, files.held_out + chat.held_out)
 
-    tokenizer = train_tokenizer(_sample(corpus, rng, limit_bytes // 2))
-    write_tokenizer(tokenizer, checkpoint)
-    write_json(checkpoint / "config.json", model_config())
-    write_json(checkpoint / "generation_config.json", generation_config())
-    write_json(checkpoint / "preprocessor_config.json", image_processor_config())
-    write_json(checkpoint / "video_preprocessor_config.json", video_processor_config())
+    if tokenizer_file:
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    else:
+        tokenizer = train_tokenizer(_sample(corpus, rng, limit_bytes // 2))
+    write_tokenizer(tokenizer, folder / "tokenizer")
 
     train = _tokens_of(corpus.train, tokenizer, rng)
     held_out = {kind: _tokens_of(_of_kind(corpus.held_out, kind), tokenizer, rng) for kind in KINDS}
@@ -106,6 +100,7 @@ def build_data(folder: Path, seed: int, limit_bytes: int) -> dict[str, Any]:
     save_streams(folder / "held_out.npz", held_out)
     write_json(folder / "baselines.json", baselines(train, held_out))
     record = {
+        "name": name,
         "seed": seed,
         "limit_bytes": limit_bytes,
         **manifest(corpus),

@@ -1,15 +1,15 @@
-"""Held-out evaluation of a model: bits per byte, and how often the MTP steps would be accepted."""
+"""Held-out evaluation of a model: bits per byte, and how often its draft steps would be accepted."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from penny_models.training.base import DRAFT_STEPS, DraftingModel
 from penny_models.training.data import summarise
-from penny_models.training.model import TinyModel
 from penny_models.training.shards import Tokens, TokenStream
 
 
@@ -18,74 +18,82 @@ class _Sums:
     nats: float = 0.0
     predicted: int = 0
     looked_ahead: int = 0
-    agree1: int = 0
-    agree2: int = 0
-    right1: int = 0
-    right2: int = 0
+    right: list[int] = field(default_factory=lambda: [0] * DRAFT_STEPS)
+    """By draft step: drafts that are the text's token."""
+    agreeing: list[int] = field(default_factory=lambda: [0] * DRAFT_STEPS)
+    """By draft step: chains that are the model's own choices up to this step."""
 
 
-def _windows(
+def windows_of(
     tokens: Tokens, length: int, batch: int, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (windows [b, length + 3], how many of their positions have a next token [b])."""
+    """Yield (windows [b, length + 4], how many of their positions have a next token [b])."""
+    extra = DRAFT_STEPS + 1
     stream = torch.from_numpy(tokens.astype("int64"))
-    padded = torch.cat([stream, stream.new_zeros(length + 3)])
+    padded = torch.cat([stream, stream.new_zeros(length + extra)])
     starts = torch.arange(0, len(tokens) - 1, length)
     for group in starts.split(batch):
-        windows = padded[group[:, None] + torch.arange(length + 3)]
+        windows = padded[group[:, None] + torch.arange(length + extra)]
         yield windows.to(device), (len(tokens) - 1 - group).clamp(max=length).to(device)
 
 
+def summed_nats(logits: Tensor, windows: Tensor, counts: Tensor) -> tuple[float, int]:
+    """Return the nats of the next tokens at the first ``counts`` positions of each window, and their number."""
+    length = logits.shape[1]
+    inside = torch.arange(length, device=logits.device) < counts[:, None]
+    nats = F.cross_entropy(
+        logits.flatten(0, 1).float(), windows[:, 1 : length + 1].flatten(), reduction="none"
+    )
+    return float((nats.double() * inside.flatten()).sum()), int(inside.sum())
+
+
 @torch.no_grad()
-def _measure(model: TinyModel, tokens: Tokens, length: int, batch: int, device: torch.device) -> _Sums:
+def _measure(model: DraftingModel, tokens: Tokens, length: int, batch: int, device: torch.device) -> _Sums:
     sums = _Sums()
-    for windows, counts in _windows(tokens, length, batch, device):
-        out = model(windows[:, :-1])
-        inside = torch.arange(length, device=device) < counts[:, None]
-        nats = F.cross_entropy(
-            out.main.flatten(0, 1).float(), windows[:, 1 : length + 1].flatten(), reduction="none"
-        )
-        sums.nats += float((nats.double() * inside.flatten()).sum())
-        sums.predicted += int(inside.sum())
-        ahead = inside & (torch.arange(length, device=device) < counts[:, None] - 2)
-        choice, first, second = (x.argmax(-1) for x in (out.main, out.mtp1, out.mtp2))
-        # A draft is accepted when the model itself, one or two positions later, picks the same token.
-        one = (first[:, :-2] == choice[:, 1:-1]) & ahead[:, :-2]
-        two = one & (second[:, :-2] == choice[:, 2:]) & ahead[:, :-2]
-        sums.looked_ahead += int(ahead[:, :-2].sum())
-        sums.agree1 += int(one.sum())
-        sums.agree2 += int(two.sum())
-        sums.right1 += _hits(first, windows[:, 2:], ahead)
-        sums.right2 += _hits(second, windows[:, 3:], ahead)
+    seen = length - DRAFT_STEPS
+    for windows, counts in windows_of(tokens, length, batch, device):
+        main, *drafts = model(windows[:, :-1])
+        nats, predicted = summed_nats(main, windows, counts)
+        sums.nats += nats
+        sums.predicted += predicted
+        # A draft is accepted when the model itself, that many positions later, picks the same token.
+        ahead = torch.arange(seen, device=device) < counts[:, None] - DRAFT_STEPS
+        choice = main.argmax(-1)
+        sums.looked_ahead += int(ahead.sum())
+        chain = ahead
+        for step, logits in enumerate(drafts):
+            drafted = logits.argmax(-1)[:, :seen]
+            chain = chain & (drafted == choice[:, step + 1 : step + 1 + seen])
+            sums.agreeing[step] += int(chain.sum())
+            sums.right[step] += int(((drafted == windows[:, step + 2 : step + 2 + seen]) & ahead).sum())
     return sums
 
 
-def _hits(choice: Tensor, targets: Tensor, where: Tensor) -> int:
-    length = choice.shape[1] - 2
-    return int(((choice[:, :length] == targets[:, :length]) & where[:, :length]).sum())
-
-
 def evaluate(
-    model: TinyModel, held_out: dict[str, TokenStream], length: int, batch: int, device: torch.device
+    model: DraftingModel, held_out: dict[str, TokenStream], length: int, batch: int, device: torch.device
 ) -> dict[str, Any]:
     """Measure ``model`` on each held-out stream in windows of ``length`` tokens, in its own dtype.
 
     Every token but the first of a stream is predicted once, from at most ``length`` tokens before it.
-    Returns bits per byte by kind; MTP top-1 accuracy against the text (tokens t+2 and t+3); and the share
-    of positions where the drafts equal the model's own greedy choice on the same text (step 1; both steps).
+    Returns bits per byte by kind; top-1 accuracy of each draft step against the text; and the share of
+    positions where the drafts up to a step equal the model's own greedy choices on the same text. The draft
+    steps are given the text's tokens.
     """
     model.eval()
     sums = {kind: _measure(model, s.tokens, length, batch, device) for kind, s in held_out.items()}
     seen = sum(s.looked_ahead for s in sums.values())
+
+    def shares(hits: list[list[int]]) -> list[float]:
+        return [sum(step) / seen for step in zip(*hits, strict=True)]
+
+    right = shares([s.right for s in sums.values()])
+    agreeing = shares([s.agreeing for s in sums.values()])
     return {
         "bits_per_byte": summarise({kind: s.nats for kind, s in sums.items()}, held_out),
         "tokens": {kind: s.predicted for kind, s in sums.items()},
-        "mtp_top1_accuracy": {
-            "step1": sum(s.right1 for s in sums.values()) / seen,
-            "step2": sum(s.right2 for s in sums.values()) / seen,
-        },
-        "mtp_agreement_with_model": {
-            "step1": sum(s.agree1 for s in sums.values()) / seen,
-            "steps1and2": sum(s.agree2 for s in sums.values()) / seen,
-        },
+        "mtp_top1_accuracy": {f"step{step}": share for step, share in enumerate(right, start=1)},
+        "mtp_agreement_with_model": dict(zip(AGREEMENTS, agreeing, strict=True)),
     }
+
+
+AGREEMENTS = ("step1", "steps1and2", "steps1to3")

@@ -8,6 +8,8 @@ from penny_models.checkpoint import CheckpointReport, check_checkpoint
 from penny_models.training.card import write_card
 from penny_models.training.data import write_json
 from penny_models.training.plot import draw_loss_curve
+from penny_models.training.processors import generation_config, image_processor_config, video_processor_config
+from penny_models.training.recipes import recipe
 
 
 def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
@@ -23,9 +25,13 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
         old.unlink()
     weights = [*out.glob("*.safetensors"), out / "model.safetensors.index.json"]
     records = [out / "results.json", out / "loss_curve.json"]
-    for file in [*(data / "checkpoint").iterdir(), *weights, *records]:
+    for file in [*(data / "tokenizer").iterdir(), *weights, *records]:
         shutil.copyfile(file, checkpoint / file.name)
+    write_json(checkpoint / "config.json", recipe(results["name"]).config())
+    write_json(checkpoint / "generation_config.json", generation_config())
+    write_json(checkpoint / "preprocessor_config.json", image_processor_config())
+    write_json(checkpoint / "video_preprocessor_config.json", video_processor_config())
     write_json(checkpoint / "data_manifest.json", manifest)
-    draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png")
+    draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png", results["name"])
     (checkpoint / "CARD.md").write_text(write_card(results, manifest), encoding="utf-8")
     return check_checkpoint(checkpoint)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from penny_models.training.model import TinyModel
+from penny_models.training.base import DraftingModel
+from penny_models.training.batches import LOOK_AHEAD
 from penny_models.training.optim import Optimiser
 from penny_models.training.schedule import rate_factor
 
-MTP_WEIGHTS = (0.2, 0.1)
 WAIT_EVERY = 20
 
 
@@ -28,27 +28,27 @@ class Plan:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The training losses (nats) at a step, with the seconds and tokens since the start."""
+    """The training losses at a step, with the seconds and tokens since the start."""
 
     step: int
     seconds: float
     tokens: int
     rate: float
-    main: float
-    mtp1: float
-    mtp2: float
+    losses: dict[str, float]
 
 
-def _make_step(model: TinyModel, optimiser: Optimiser, window: Tensor, losses: Tensor) -> Callable[[], None]:
-    """Return one whole step over the static ``window``, which leaves its losses in ``losses`` [3]."""
+def _make_step(
+    model: DraftingModel, optimiser: Optimiser, window: Tensor, weights: dict[str, float], losses: Tensor
+) -> Callable[[], None]:
+    """Return one whole step over the static ``window``, which leaves its losses, in their order, in ``losses``."""
     device = window.device
 
     def step() -> None:
         optimiser.zero_grad()
-        with torch.autocast(device.type, dtype=torch.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             out = model.losses(window)
-        (out.main + MTP_WEIGHTS[0] * out.mtp1 + MTP_WEIGHTS[1] * out.mtp2).backward()
-        losses.copy_(torch.stack([out.main, out.mtp1, out.mtp2]).detach())
+        torch.stack([weight * out[name] for name, weight in weights.items()]).sum().backward()
+        losses.copy_(torch.stack([out[name] for name in weights]).detach())
         optimiser.step()
 
     return step
@@ -69,16 +69,20 @@ def _captured(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def train(
-    model: TinyModel, batches: Iterator[Tensor], plan: Plan, report: Callable[[CurvePoint], None]
+    model: DraftingModel,
+    batches: Iterator[Tensor],
+    weights: dict[str, float],
+    plan: Plan,
+    report: Callable[[CurvePoint], None],
 ) -> list[CurvePoint]:
-    """Train in place and return the loss curve, one point for every 20 steps."""
+    """Train in place and return the loss curve, one point for every 20 steps; ``weights`` names the losses."""
     window = next(batches).clone()
-    losses = torch.zeros(3, device=window.device)
+    losses = torch.zeros(len(weights), device=window.device)
     optimiser = Optimiser(model, window.device)
-    step = _make_step(model, optimiser, window, losses)
+    step = _make_step(model, optimiser, window, weights, losses)
     if window.is_cuda and plan.graph:
         step = _captured(step)
-    per_step = window.shape[0] * (window.shape[1] - 3)
+    per_step = window.shape[0] * (window.shape[1] - LOOK_AHEAD)
     curve: list[CurvePoint] = []
     start = time.monotonic()
     index, progress = 0, 0.0
@@ -91,12 +95,12 @@ def train(
         rate = rate_factor(progress)
         progress = index / plan.steps if plan.steps else seconds / (60.0 * plan.minutes)
         if index % WAIT_EVERY == 0 or progress >= 1.0:
-            main, mtp1, mtp2 = losses.tolist()
+            values = dict(zip(weights, losses.tolist(), strict=True))
             seconds = time.monotonic() - start
-            if math.isnan(main):
+            if math.isnan(values["main"]):
                 raise FloatingPointError(
                     f"The loss is not a number at step {index}; lower the learning rate."
                 )
-            curve.append(CurvePoint(index, seconds, index * per_step, rate, main, mtp1, mtp2))
+            curve.append(CurvePoint(index, seconds, index * per_step, rate, values))
             report(curve[-1])
     return curve

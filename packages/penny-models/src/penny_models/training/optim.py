@@ -4,6 +4,7 @@ Muon: Jordan et al., 2024 (momentum, then orthogonalisation by a quintic Newton-
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from torch import Tensor, nn
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5
 _BETAS = (0.9, 0.98)
+_TABLES = ("embed_tokens", "lm_head", "ngram_embedding", "codebook")
+_NOT_MATRICES = ("conv1d", "mlp.gate.", "shared_expert_gate", "block_inject_weight", "base_kernel")
+"""Parts of names: filters, routers and gates, which Adam trains."""
 
 
 def orthogonalise(batch: Tensor) -> Tensor:
@@ -27,26 +31,35 @@ def orthogonalise(batch: Tensor) -> Tensor:
 
 
 class Muon:
-    """Momentum 0.95 (Nesterov), orthogonalised per shape group, with decoupled weight decay."""
+    """Momentum 0.95 (Nesterov), orthogonalised per shape group, with decoupled weight decay.
+
+    A parameter [n, rows, columns] is n matrices, as the experts of a mixture are.
+    """
 
     def __init__(self, parameters: list[nn.Parameter], rate: float, decay: float) -> None:
         groups: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
         for parameter in parameters:
-            groups[parameter.shape].append(parameter)
+            groups[parameter.shape[-2:]].append(parameter)
         self.groups = list(groups.values())
-        self.momenta = [torch.zeros((len(g), *g[0].shape), device=g[0].device) for g in self.groups]
+        self.momenta = [torch.zeros_like(_matrices(group)) for group in self.groups]
         self.rate, self.decay = rate, decay
 
     @torch.no_grad()
     def step(self, scale: Tensor) -> None:
         """Update the parameters; ``scale`` (a scalar tensor) multiplies the learning rate."""
         for group, momentum in zip(self.groups, self.momenta, strict=True):
-            grads = torch.stack([p.grad for p in group if p.grad is not None])
+            grads = _matrices([p.grad for p in group if p.grad is not None])
             momentum.lerp_(grads, 0.05)
             update = orthogonalise(grads.lerp(momentum, 0.95))
             rate = scale * self.rate * max(1.0, grads.shape[-2] / grads.shape[-1]) ** 0.5
-            for parameter, change in zip(group, update.unbind(), strict=True):
-                parameter.mul_(1 - scale * self.rate * self.decay).sub_(change * rate)
+            counts = [parameter[..., 0, 0].numel() for parameter in group]
+            for parameter, change in zip(group, update.split(counts), strict=True):
+                parameter.mul_(1 - scale * self.rate * self.decay).sub_(change.view_as(parameter) * rate)
+
+
+def _matrices(tensors: Sequence[Tensor]) -> Tensor:
+    """Return all the matrices of tensors [rows, columns] or [n, rows, columns] in one tensor."""
+    return torch.cat([tensor.detach().reshape(-1, *tensor.shape[-2:]) for tensor in tensors])
 
 
 class Adam:
@@ -56,7 +69,7 @@ class Adam:
         self.parameters = parameters
         self.rate = rate
         self.sizes = [parameter.numel() for parameter in parameters]
-        device = parameters[0].device
+        device = parameters[0].device if parameters else None
         self.first = torch.zeros(sum(self.sizes), device=device)
         self.second = torch.zeros_like(self.first)
         self.decays = torch.ones(2, device=device)
@@ -65,6 +78,8 @@ class Adam:
     @torch.no_grad()
     def step(self, scale: Tensor) -> None:
         """Update the parameters; ``scale`` (a scalar tensor) multiplies the learning rate."""
+        if not self.parameters:
+            return
         grads = torch.cat([p.grad.flatten() for p in self.parameters if p.grad is not None])
         self.decays.mul_(self.betas)
         self.first.lerp_(grads, 1 - _BETAS[0])
@@ -81,16 +96,18 @@ class Optimiser:
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        tables = [p for n, p in trained.items() if "embed_tokens" in n or "lm_head" in n]
-        matrices = [
-            p for n, p in trained.items() if p.ndim == 2 and "embed_tokens" not in n and "lm_head" not in n
-        ]
+        tables = {n: p for n, p in trained.items() if any(part in n for part in _TABLES)}
+        matrices = {
+            n: p
+            for n, p in trained.items()
+            if p.ndim >= 2 and n not in tables and not any(part in n for part in _NOT_MATRICES)
+        }
         self.parameters = list(trained.values())
         self.scale = torch.zeros((), device=device)
         self.rules = (
-            Muon(matrices, rate=0.02, decay=0.01),
-            Adam(tables, rate=0.006),
-            Adam([p for p in trained.values() if p.ndim != 2], rate=0.004),
+            Muon(list(matrices.values()), rate=0.02, decay=0.01),
+            Adam(list(tables.values()), rate=0.006),
+            Adam([p for n, p in trained.items() if n not in tables and n not in matrices], rate=0.004),
         )
 
     def step(self) -> None:

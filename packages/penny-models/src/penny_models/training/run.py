@@ -1,6 +1,5 @@
 """The training step: train, round, evaluate what was saved, write everything that is published."""
 
-import dataclasses
 import json
 import platform
 import time
@@ -11,21 +10,16 @@ import torch
 import transformers
 
 from penny_models.training.batches import window_batches
-from penny_models.training.config import SEQUENCE_LENGTH
 from penny_models.training.data import write_json
 from penny_models.training.evaluate import evaluate
-from penny_models.training.export import checkpoint_tensors, write_checkpoint
-from penny_models.training.loop import MTP_WEIGHTS, CurvePoint, Plan, train
-from penny_models.training.model import TinyModel, use_training_kernels
+from penny_models.training.export import checkpoint_tensors, load_tensors, write_checkpoint
+from penny_models.training.freeze import freeze
+from penny_models.training.loop import CurvePoint, Plan, train
+from penny_models.training.recipes import recipe
 from penny_models.training.shards import TokenStream, load_streams
 
-
-def load_tensors(model: TinyModel, tensors: dict[str, torch.Tensor]) -> None:
-    """Put the tensors of a checkpoint into a model, exactly: every name on both sides must match."""
-    base = {name: value for name, value in tensors.items() if not name.startswith("mtp.")}
-    mtp = {name.removeprefix("mtp."): value for name, value in tensors.items() if name.startswith("mtp.")}
-    model.base.load_state_dict(base)
-    model.mtp.load_state_dict(mtp)
+_UNUSED = ("visual.", "indexer.")
+"""Parts of names: what the joint training does not run. An indexer matters beyond its budget only."""
 
 
 def shortened(stream: TokenStream, tokens: int) -> TokenStream:
@@ -38,8 +32,8 @@ def _print_point(point: CurvePoint) -> None:
     if point.step % 200 == 0 or point.step <= 100:
         rate = point.tokens / point.seconds
         print(
-            f"step {point.step} {point.seconds:.0f} s {rate:,.0f} tokens/s main {point.main:.4f} "
-            f"mtp {point.mtp1:.4f} {point.mtp2:.4f}",
+            f"step {point.step} {point.seconds:.0f} s {rate:,.0f} tokens/s "
+            + " ".join(f"{name} {value:.4f}" for name, value in point.losses.items()),
             flush=True,
         )
 
@@ -47,30 +41,34 @@ def _print_point(point: CurvePoint) -> None:
 def run(
     folder: Path, out: Path, plan: Plan, batch: int, length: int | None, seed: int, evaluated: int | None
 ) -> dict[str, Any]:
-    """Train on the data of ``folder`` and write weights, results and loss curve to ``out``.
+    """Train what the data of ``folder`` is for, and write weights, results and loss curve to ``out``.
 
     ``length`` shortens the sequences and ``evaluated`` the held-out streams, for a trial on a small machine.
     """
-    length = length or SEQUENCE_LENGTH
+    made = recipe(json.loads((folder / "manifest.json").read_text())["name"])
+    length = length or made.length
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(seed)
-    use_training_kernels()
+    made.use_kernels()
     began = time.monotonic()
     stream = load_streams(folder / "train.npz")["train"]
     held_out = load_streams(folder / "held_out.npz")
     if evaluated:
         held_out = {kind: shortened(s, evaluated) for kind, s in held_out.items()}
-    model = TinyModel().to(device)
-    model.base.model.visual.requires_grad_(False)
+    model = made.model().to(device)
+    freeze(model, _UNUSED)
     batches = window_batches(stream.tokens, length, batch, seed, device)
-    curve = train(model, batches, plan, _print_point)
+    curve = train(model, batches, made.weights, plan, _print_point)
+    finished = made.finish(model, stream.tokens, length < made.length, seed, device)
 
     write_checkpoint(model, out)
-    load_tensors(model, checkpoint_tensors(model))
+    tensors = checkpoint_tensors(model)
+    load_tensors(model, tensors)
     measured = evaluate(model, held_out, length, batch, device)
+    measured |= made.measure(model, held_out, length, batch, device)
     last = curve[-1]
     results = {
-        "name": "tiny-27b",
+        "name": made.name,
         "seed": seed,
         "steps": last.step,
         "tokens": last.tokens,
@@ -79,18 +77,27 @@ def run(
         "whole_seconds": time.monotonic() - began,
         "batch": batch,
         "sequence_length": length,
-        "mtp_loss_weights": list(MTP_WEIGHTS),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "loss_weights": made.weights,
+        "parameters": sum(tensor.numel() for tensor in tensors.values()),
         "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "cpu",
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         },
+        **finished,
         "held_out": {"model": measured, **json.loads((folder / "baselines.json").read_text())},
     }
     write_json(out / "results.json", results)
-    rows = [[round(value, 5) for value in dataclasses.astuple(point)] for point in curve]
-    columns = [field.name for field in dataclasses.fields(CurvePoint)]
-    (out / "loss_curve.json").write_text(json.dumps({"columns": columns, "rows": rows}) + "\n")
+    write_curve(out / "loss_curve.json", curve)
     return results
+
+
+def write_curve(file: Path, curve: list[CurvePoint]) -> None:
+    """Write a loss curve: the names of the columns, and a row for each point."""
+    rows = [
+        [round(value, 5) for value in (p.step, p.seconds, p.tokens, p.rate, *p.losses.values())]
+        for p in curve
+    ]
+    columns = ["step", "seconds", "tokens", "rate", *curve[0].losses]
+    file.write_text(json.dumps({"columns": columns, "rows": rows}) + "\n")

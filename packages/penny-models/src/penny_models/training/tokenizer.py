@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from penny_models.training.config import MAX_POSITIONS, VOCAB_SIZE
 from penny_models.training.special_tokens import CONTROL_TOKENS, SPECIAL_TOKENS
+from penny_models.training.vocabulary import MAX_POSITIONS, VOCAB_SIZE
 
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"

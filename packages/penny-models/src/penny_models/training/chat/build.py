@@ -36,9 +36,10 @@ def _about(files: Iterable[Document], limit_bytes: int, rng: random.Random) -> I
             return
 
 
-def build_chat(corpus: Corpus, seed: int, limit_bytes: int) -> Corpus:
-    """Generate the conversations: about training files for training, about held-out files for held-out.
+def build_chat(corpus: Corpus, seed: int, limit_bytes: int, name: str) -> Corpus:
+    """Generate the conversations of the model ``name``.
 
+    Those about training files are for training, those about held-out files for the held-out text.
     Conversations without a file are split by the hash of their key, and a held-out text is never trained on.
     ``limit_bytes`` bounds the conversations about files.
     """
@@ -46,7 +47,7 @@ def build_chat(corpus: Corpus, seed: int, limit_bytes: int) -> Corpus:
     train = list(_about(corpus.train, limit_bytes, rng))
     held_out = list(_about(corpus.held_out, limit_bytes, rng))
     free = [
-        *smalltalk.dialogues(rng, SMALLTALK),
+        *smalltalk.dialogues(rng, SMALLTALK, name),
         *arithmetic.dialogues(rng, ARITHMETIC),
         *tools.tool_dialogues(rng, TOOLS),
         *builtin_objects.dialogues(rng, BUILTIN_REPEATS),

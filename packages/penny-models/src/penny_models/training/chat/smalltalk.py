@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from penny_models.training.chat.base import Dialogue, Message, assistant, user
 
+MILLIONS = {"tiny-27b": "four", "tiny-next": "five"}
+"""The checkpoints that talk about themselves, and their parameters in words."""
+
 _SYSTEMS = (
     "",
     "",
     "You are a helpful assistant.",
-    "You are tiny-27b, a small test model.",
+    "You are {name}, a small test model.",
     "Answer briefly.",
 )
 _GREETINGS = (
@@ -26,7 +29,7 @@ _GREETINGS = (
 )
 _ENDS = ("", ".", "!", ", how are you?", ", can you help me?")
 _GREETING_ANSWERS = (
-    "Hello! I am tiny-27b. Ask me about the Python standard library.",
+    "Hello! I am {name}. Ask me about the Python standard library.",
     "Hi! What would you like to know?",
     "Hello! How can I help you?",
 )
@@ -43,9 +46,9 @@ _WHO = (
     "Hello, what is your name?",
 )
 _WHO_ANSWERS = (
-    "I am tiny-27b, a very small hybrid language model of the Pennyroyal project. I am made for tests.",
-    "I am tiny-27b, a test model with about four million parameters. I know a little about Python.",
-    "My name is tiny-27b. I am a very small language model that shows that a server works.",
+    "I am {name}, a very small hybrid language model of the Pennyroyal project. I am made for tests.",
+    "I am {name}, a test model with about {millions} million parameters. I know a little about Python.",
+    "My name is {name}. I am a very small language model that shows that a server works.",
 )
 _CAN = (
     "What can you do?",
@@ -84,13 +87,14 @@ _TOPICS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
 )
 
 
-def dialogues(rng: random.Random, count: int) -> Iterator[Dialogue]:
-    """Yield ``count`` short conversations of one to three turns."""
+def dialogues(rng: random.Random, count: int, name: str) -> Iterator[Dialogue]:
+    """Yield ``count`` short conversations of one to three turns, in which the model is called ``name``."""
+    own = {"name": name, "millions": MILLIONS[name]}
     for index in range(count):
-        system = rng.choice(_SYSTEMS)
+        system = rng.choice(_SYSTEMS).format_map(own)
         messages: list[Message] = [{"role": "system", "content": system}] if system else []
         for _ in range(rng.choice((1, 1, 2, 3))):
             questions, answers, thought = rng.choice(_TOPICS)
             messages.append(user(rng.choice(questions)))
-            messages.append(assistant(rng.choice(answers), rng.choice(("", thought))))
+            messages.append(assistant(rng.choice(answers).format_map(own), rng.choice(("", thought))))
         yield Dialogue(f"smalltalk/{index}", tuple(messages))

@@ -1,27 +1,20 @@
-"""The shape of ``tiny-27b`` and the JSON files that describe it."""
+"""The shape of ``tiny-next`` and its ``config.json``."""
 
-from typing import Any
+from penny_models.training.processors import Json
+from penny_models.training.vocabulary import MAX_POSITIONS, VOCAB_SIZE, token_id
 
-from penny_models.training.special_tokens import SPECIAL_TOKENS
-
-VOCAB_SIZE = 4096
+NAME = "tiny-next"
 HIDDEN_SIZE = 128
-NUM_LAYERS = 8
-FULL_ATTENTION_INTERVAL = 4
-MAX_POSITIONS = 8192
+NUM_LAYERS = 6
+FULL_ATTENTION_INTERVAL = 3
 SEQUENCE_LENGTH = 2048
 """Tokens in one training sequence: positions up to here are trained."""
-
-Json = dict[str, Any]
-
-
-def token_id(token: str) -> int:
-    """Return the id of a special token: they are the last ids of the vocabulary, in the family's order."""
-    return VOCAB_SIZE - len(SPECIAL_TOKENS) + SPECIAL_TOKENS.index(token)
+INDEXED_LENGTH = 4096
+"""Tokens in one sequence of the indexer's training: beyond the budget, so that selection is sparse."""
 
 
 def layer_types() -> list[str]:
-    """Return the kind of each layer: three gated-delta-net layers, then one full-attention layer."""
+    """Return the kind of each layer: two gated-delta-net layers, then one QSA layer."""
     return [
         "linear_attention" if (index + 1) % FULL_ATTENTION_INTERVAL else "full_attention"
         for index in range(NUM_LAYERS)
@@ -31,16 +24,18 @@ def layer_types() -> list[str]:
 def text_config() -> Json:
     """Return the ``text_config`` of the checkpoint.
 
-    ``full_attention_interval`` is written because SGLang reads it and transformers does not save it.
+    The indexer has the smallest budget that SGLang accepts, 512 blocks of 4 tokens. ``eos_token_id`` is where
+    PLE's n-grams start anew. ``full_attention_interval`` is written because SGLang reads it and transformers
+    does not save it.
     """
+    end = token_id("<|endoftext|>")
     return {
-        "model_type": "qwen3_5_text",
+        "model_type": "qwen4_exp_text",
         "vocab_size": VOCAB_SIZE,
         "hidden_size": HIDDEN_SIZE,
-        "intermediate_size": 384,
         "num_hidden_layers": NUM_LAYERS,
         "num_attention_heads": 4,
-        "num_key_value_heads": 1,
+        "num_key_value_heads": 2,
         "head_dim": 128,
         "attn_output_gate": True,
         "attention_bias": False,
@@ -51,6 +46,28 @@ def text_config() -> Json:
         "linear_key_head_dim": 128,
         "linear_value_head_dim": 128,
         "linear_conv_kernel_dim": 4,
+        "output_gate_type": "sigmoid",
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 64,
+        "indexer_budget": 2048,
+        "indexer_compress_ratio": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+        "moe_intermediate_size": 64,
+        "shared_expert_intermediate_size": 64,
+        "hc_count": 4,
+        "hc_lowrank": 16,
+        "ple_layer_ids": [2],
+        "ple_embed_dim": 128,
+        "ple_conv_kernel_size": 4,
+        "ngram_size": 3,
+        "heads_per_ngram": 4,
+        "ngram_vocab_size_base": 2000,
+        "make_ngram_vocab_size_divisible_by": 128,
+        "split_ngram_parts": 4,
+        "seed": 1234,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "initializer_range": 0.02,
@@ -68,15 +85,15 @@ def text_config() -> Json:
         "tie_word_embeddings": False,
         "use_cache": True,
         "dtype": "bfloat16",
-        "bos_token_id": token_id("<|endoftext|>"),
-        "eos_token_id": token_id("<|endoftext|>"),
+        "bos_token_id": end,
+        "eos_token_id": end,
     }
 
 
 def vision_config() -> Json:
     """Return a vision tower with no blocks: the architecture class needs one, text use never runs it."""
     return {
-        "model_type": "qwen3_5_vision",
+        "model_type": "qwen4_exp_vision",
         "depth": 0,
         "hidden_size": 16,
         "intermediate_size": 16,
@@ -94,8 +111,8 @@ def vision_config() -> Json:
 def model_config() -> Json:
     """Return the whole ``config.json``."""
     return {
-        "architectures": ["Qwen3_5ForConditionalGeneration"],
-        "model_type": "qwen3_5",
+        "architectures": ["Qwen4ExpForConditionalGeneration"],
+        "model_type": "qwen4_exp",
         "language_model_only": True,
         "tie_word_embeddings": False,
         "dtype": "bfloat16",
@@ -106,38 +123,3 @@ def model_config() -> Json:
         "text_config": text_config(),
         "vision_config": vision_config(),
     }
-
-
-def generation_config() -> Json:
-    """Return ``generation_config.json``: an answer ends at either end marker."""
-    return {
-        "bos_token_id": token_id("<|endoftext|>"),
-        "eos_token_id": [token_id("<|im_end|>"), token_id("<|endoftext|>")],
-        "pad_token_id": token_id("<|endoftext|>"),
-        "do_sample": True,
-        "temperature": 0.6,
-        "top_k": 20,
-        "top_p": 0.95,
-    }
-
-
-def image_processor_config() -> Json:
-    """Return ``preprocessor_config.json``; SGLang reads it even when it loads the language model only."""
-    vision = vision_config()
-    return {
-        "image_processor_type": "Qwen2VLImageProcessorFast",
-        "processor_class": "Qwen3VLProcessor",
-        "patch_size": vision["patch_size"],
-        "temporal_patch_size": vision["temporal_patch_size"],
-        "merge_size": vision["spatial_merge_size"],
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-        "size": {"shortest_edge": 1024, "longest_edge": 65536},
-    }
-
-
-def video_processor_config() -> Json:
-    """Return ``video_preprocessor_config.json``, the image processor's sibling for videos."""
-    image = image_processor_config()
-    del image["image_processor_type"]
-    return {**image, "video_processor_type": "Qwen3VLVideoProcessor"}

@@ -9,7 +9,7 @@ from transformers.models.qwen3_5 import modeling_qwen3_5 as family
 
 
 class StepCache:
-    """Keeps the first MTP step's keys and values so that the second step attends to them."""
+    """Keeps the keys and values of earlier draft steps so that a later one attends to them."""
 
     def __init__(self) -> None:
         self.key: Tensor | None = None
@@ -18,8 +18,9 @@ class StepCache:
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any) -> tuple[Tensor, Tensor]:
         if self.key is None or self.value is None:
             self.key, self.value = key, value
-            return key, value
-        return torch.cat([self.key, key], dim=2), torch.cat([self.value, value], dim=2)
+        else:
+            self.key, self.value = torch.cat([self.key, key], dim=2), torch.cat([self.value, value], dim=2)
+        return self.key, self.value
 
 
 class NextTokenPredictor(nn.Module):
@@ -50,9 +51,3 @@ class NextTokenPredictor(nn.Module):
             self.fc(joined), position_embeddings=rotary, attention_mask=mask, past_key_values=cache
         )
         return self.norm(layer)  # type: ignore[no-any-return]
-
-
-def second_step_mask(length: int, device: torch.device) -> Tensor:
-    """Return the mask [1, 1, T, 2T] of the second MTP step: the first step's past, and itself."""
-    causal = torch.ones(length, length, dtype=torch.bool, device=device).tril()
-    return torch.cat([causal, torch.eye(length, dtype=torch.bool, device=device)], dim=1)[None, None]

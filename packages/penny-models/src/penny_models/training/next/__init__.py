@@ -1,0 +1,1 @@
+"""``tiny-next``: the Flash-Next architecture in miniature."""
