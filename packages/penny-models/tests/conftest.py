@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from tokenizers import Tokenizer
 
 from penny_models import tiny
 from penny_models.training.shards import TokenStream
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from penny_models import check_checkpoint, tiny
 from penny_models.training.__main__ import app
+from penny_models.training.continuations import continue_prompts
 from penny_models.training.data import baselines, write_json
 from penny_models.training.export import load_tensors, write_checkpoint
 from penny_models.training.install import install
@@ -37,6 +38,7 @@ def training_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The training forms, for one test."""
     monkeypatch.setattr(family, "torch_chunk_gated_delta_rule", family.torch_chunk_gated_delta_rule)
     monkeypatch.setattr(family.Qwen4ExpTextExperts, "forward", family.Qwen4ExpTextExperts.forward)
+    monkeypatch.setattr(family.Qwen4ExpTextQSAIndexer, "forward", family.Qwen4ExpTextQSAIndexer.forward)
     use_training_kernels()
 
 
@@ -81,6 +83,23 @@ def test_the_forward_pass_is_that_of_transformers(
     model.sparse = False
     torch.testing.assert_close(main, truth, rtol=1e-4, atol=1e-5)
     assert [tuple(logits.shape) for logits in drafts] == [(2, 64, 4096)] * 3
+
+
+def test_own_text_is_that_of_transformers(model: TinyNext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoding from a cache, without the indexers' loop, up to their budget and no further."""
+    prompt = torch.randint(0, 4000, (2, 21), generator=torch.Generator().manual_seed(11))
+    with torch.no_grad():
+        ids = prompt
+        for _ in range(6):  # from the start each time, with transformers' own kernels
+            ids = torch.cat([ids, model.base(input_ids=ids).logits[:, -1:].argmax(-1)], 1)
+        monkeypatch.setattr(family.Qwen4ExpTextQSAIndexer, "forward", family.Qwen4ExpTextQSAIndexer.forward)
+        monkeypatch.setattr(family, "torch_chunk_gated_delta_rule", family.torch_chunk_gated_delta_rule)
+        monkeypatch.setattr(family.Qwen4ExpTextExperts, "forward", family.Qwen4ExpTextExperts.forward)
+        use_training_kernels()
+        assert torch.equal(continue_prompts(model.base, prompt, 6, torch.zeros(2), 0), ids)
+        monkeypatch.setattr(model.text.layers[2].self_attn.indexer, "block_topk", 5)
+        with pytest.raises(ValueError, match="sequence of 24 tokens is beyond the indexer's budget"):
+            continue_prompts(model.base, prompt, 6, torch.zeros(2), 0)
 
 
 def small_indexer(budget: int) -> Any:

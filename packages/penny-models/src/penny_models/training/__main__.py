@@ -55,6 +55,48 @@ def train_command(
     typer.echo(json.dumps({key: results[key] for key in ("steps", "tokens", "held_out")}, indent=2))
 
 
+@app.command("nextn")
+def nextn_command(
+    folder: Folder,
+    trained: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="A training run's output, or a checkpoint.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where weights, results and the curve go.")],
+    minutes: Annotated[float, typer.Option(help="Training time by the clock.")] = 2.0,
+    steps: Annotated[int | None, typer.Option(help="Train this many steps instead, to repeat a run.")] = None,
+    small: Annotated[bool, typer.Option(help="Tiny sizes, for a trial.")] = False,
+    seed: int = 27,
+) -> None:
+    """Let the NEXTN layer learn to draft three steps of the model's own text, and measure its acceptance."""
+    from penny_models.training.nextn.train import Sizes, train_nextn
+
+    sizes = Sizes.small() if small else Sizes()
+    results = train_nextn(folder, trained, out, minutes, steps, sizes, seed)
+    typer.echo(json.dumps(results["held_out"]["model"]["nextn_acceptance"], indent=2))
+
+
+@app.command("dflash")
+def dflash_command(
+    folder: Folder,
+    target: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="The checkpoint that the draft is for.")
+    ],
+    out: Annotated[Path, typer.Option(help="Where the draft, its results and its curve go.")],
+    minutes: Annotated[float, typer.Option(help="Training time by the clock.")] = 4.0,
+    steps: Annotated[int | None, typer.Option(help="Train this many steps instead, to repeat a run.")] = None,
+    small: Annotated[bool, typer.Option(help="Tiny sizes, for a trial on a processor.")] = False,
+    graph: Annotated[bool, typer.Option(help="Capture the steps as CUDA graphs.")] = True,
+    seed: int = 27,
+) -> None:
+    """Train a DFlash2 draft on the target's own text and hidden states, and measure its acceptance."""
+    from penny_models.training.dflash.batches import Sizes
+    from penny_models.training.dflash.train import Trial, train_draft
+
+    sizes, trial = (Sizes.trial(), Trial(4, 64, 32)) if small else (None, None)
+    results = train_draft(folder, target, out, minutes, steps, sizes, trial, graph, seed)
+    typer.echo(json.dumps(results["acceptance"], indent=2))
+
+
 @app.command("install")
 def install_command(
     folder: Folder,

@@ -36,9 +36,7 @@ class DraftingModel(nn.Module, ABC):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return embeddings [B, T, H] of token ids [B, T]."""
-        # index_select, because its gradient can be captured in a CUDA graph without waiting for the device.
-        table = self.text.embed_tokens.weight
-        return table.index_select(0, tokens.flatten()).view(*tokens.shape, -1)  # type: ignore[no-any-return]
+        return rows_of(self.text.embed_tokens, tokens)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Return logits [B, T, vocab] of hidden states [B, T, H]."""
@@ -102,6 +100,14 @@ class DraftingModel(nn.Module, ABC):
             for ahead, (name, logits) in enumerate(zip(loss_names(), out, strict=True), start=1)
         }
         return losses | self.extra_losses(record)
+
+
+def rows_of(table: nn.Embedding, ids: Tensor) -> Tensor:
+    """Return rows [..., W] of a table for ids [...]; the gradient can be captured in a CUDA graph.
+
+    That of ``nn.Embedding`` waits for the device.
+    """
+    return table.weight.index_select(0, ids.flatten()).view(*ids.shape, -1)
 
 
 def loss_names() -> list[str]:

@@ -9,7 +9,8 @@ def freeze(model: nn.Module, parts: tuple[str, ...]) -> None:
         parameter.requires_grad_(not any(part in name for part in parts))
 
 
-def freeze_all_but(model: nn.Module, parts: tuple[str, ...]) -> None:
-    """Train only the parameters whose name has one of these parts."""
+def freeze_all_but(model: nn.Module, parts: tuple[str, ...], besides: tuple[str, ...] = ()) -> None:
+    """Train only the parameters whose name has one of these parts, and none of ``besides``."""
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(any(part in name for part in parts))
+        chosen = any(part in name for part in parts) and not any(part in name for part in besides)
+        parameter.requires_grad_(chosen)

@@ -6,6 +6,7 @@ recursion with a closed-form gradient, outputs are read after the loop for all c
 loop over chunks is two fused products per step.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -115,3 +116,14 @@ def chunk_gated_delta_rule(
         out = (q * total.exp()) @ torch.stack(states) + attention @ torch.stack(news)
     out = out.view(length // CHUNK, batch, heads, CHUNK, width).permute(1, 0, 3, 2, 4)
     return out.reshape(batch, length, heads, width).to(query.dtype), None
+
+
+def with_state(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that is ``chunk_gated_delta_rule`` where it can be, and ``stock`` with states or a torn chunk."""
+
+    def rule(query: Tensor, *args: Any, **options: Any) -> Any:
+        states = options.get("initial_state") is not None or options.get("output_final_state")
+        chosen = stock if states or query.shape[1] % CHUNK else chunk_gated_delta_rule
+        return chosen(query, *args, **options)
+
+    return rule

@@ -11,7 +11,7 @@ from transformers.models.qwen3_5 import modeling_qwen3_5 as family
 from penny_models.training.base import DraftingModel, Rotary
 from penny_models.training.dense.config import model_config
 from penny_models.training.dense.mtp import NextTokenPredictor, StepCache
-from penny_models.training.gdn import chunk_gated_delta_rule
+from penny_models.training.gdn import with_state
 
 
 class TinyDense(DraftingModel):
@@ -52,7 +52,7 @@ class TinyDense(DraftingModel):
 
 def use_training_kernels() -> None:
     """Let transformers' gated-delta-net layers run this package's chunked form, in this process."""
-    family.torch_chunk_gated_delta_rule = chunk_gated_delta_rule
+    family.torch_chunk_gated_delta_rule = with_state(family.torch_chunk_gated_delta_rule)
 
 
 @torch.no_grad()

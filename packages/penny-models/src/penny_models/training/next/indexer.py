@@ -5,6 +5,7 @@ before it, takes the best ``budget / ratio`` of them, and always sees the tokens
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -76,3 +77,21 @@ def indexer_loss(scores: Tensor, query: Tensor, key: Tensor, scaling: float, rat
     logs = scores.float().log_softmax(-1).masked_fill(~scores.isfinite(), 0.0)
     divergence: Tensor = (target * (target.clamp_min(1e-9).log() - logs)).sum(-1)
     return divergence.mean()
+
+
+def within_budget(stock: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return transformers' indexer without its loop where it selects all: up to the budget. ``stock`` does the rest.
+
+    Within the budget nothing is kept in the cache, so a cached sequence may not grow beyond it.
+    """
+
+    def forward(
+        self: Any, hidden: Tensor, rotary: Rotary, mask: Tensor, past_key_values: Any = None, **options: Any
+    ) -> Tensor:
+        if mask.shape[-1] // self.compress_ratio <= self.block_topk:
+            return mask
+        if past_key_values is not None:
+            raise ValueError(f"A cached sequence of {mask.shape[-1]} tokens is beyond the indexer's budget.")
+        return stock(self, hidden, rotary, mask, past_key_values, **options)
+
+    return forward

@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import Qwen4ExpConfig, Qwen4ExpForConditionalGeneration
 from transformers.models.qwen4_exp import modeling_qwen4_exp as family
 
-from penny_models.training.base import DraftingModel, Rotary
-from penny_models.training.gdn import chunk_gated_delta_rule
+from penny_models.training.base import DraftingModel, Rotary, rows_of
+from penny_models.training.gdn import with_state
 from penny_models.training.next.attention import attend, project
 from penny_models.training.next.config import model_config
 from penny_models.training.next.experts import all_experts, balance_loss
-from penny_models.training.next.indexer import block_scores, indexer_loss, selected_tokens
+from penny_models.training.next.indexer import block_scores, indexer_loss, selected_tokens, within_budget
 from penny_models.training.next.mtp import NextTokenPredictor, run_layer
 
 
@@ -39,6 +39,10 @@ class TinyNext(DraftingModel):
             config, attn_implementation="sdpa", dtype=torch.float32
         )
         self.mtp = NextTokenPredictor(self.base.config.text_config)
+        for layer in self.text.layers:
+            if layer.ple is not None:
+                table = layer.ple.ple_embedding.ngram_embedding
+                table.forward = partial(rows_of, table)
         self.sparse = False
         """Let the indexers select, which changes nothing up to their budget; without it attention is dense."""
         initialise(self)
@@ -102,8 +106,9 @@ class TinyNext(DraftingModel):
 
 def use_training_kernels() -> None:
     """Let transformers' Flash-Next layers run this package's training forms, in this process."""
-    family.torch_chunk_gated_delta_rule = chunk_gated_delta_rule
+    family.torch_chunk_gated_delta_rule = with_state(family.torch_chunk_gated_delta_rule)
     family.Qwen4ExpTextExperts.forward = all_experts  # type: ignore[method-assign, assignment]
+    family.Qwen4ExpTextQSAIndexer.forward = within_budget(family.Qwen4ExpTextQSAIndexer.forward)  # type: ignore[method-assign]
 
 
 _ZERO = (
