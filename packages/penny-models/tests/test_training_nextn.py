@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from penny_models import tiny
 from penny_models.training.__main__ import app
+from penny_models.training.card import write_card
 from penny_models.training.continuations import continue_prompts
 from penny_models.training.data import write_json
 from penny_models.training.nextn.acceptance import drafts_of, measure, walk
@@ -161,3 +162,8 @@ def test_only_the_mtp_layer_changes(own_streams: dict[str, TokenStream], tmp_pat
     curve = json.loads((tmp_path / "out" / "nextn_curve.json").read_text())
     assert curve["columns"] == ["step", "seconds", "tokens", "rate", "mtp1", "mtp2", "mtp3"]
     assert curve["rows"][-1][:1] == [3]
+    card = write_card(results, {**manifest, "name": "tiny-27b"})
+    found = results["held_out"]["model"]["nextn_acceptance"]["temperature_1"]["all"]["tokens_per_verify"]
+    assert f"| 1 | all | {found:.2f} |" in card
+    assert "in 3 steps of 2 rows of 64 positions" in card
+    assert "the weights are mtp1 1, mtp2 0.8, mtp3 0.6" in card

@@ -112,5 +112,19 @@ def install_command(
     typer.echo(f"{report.path}: {report.parameters:,} parameters in {report.shards} files")
 
 
+@app.command("install-draft")
+def install_draft_command(
+    out: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="The output folder of the dflash step.")
+    ],
+    checkpoint: Annotated[Path, typer.Argument(help="The checkpoint folder to fill.")],
+) -> None:
+    """Put a draft's weights, configuration, data card and records together."""
+    from penny_models.training.install import install_draft
+
+    install_draft(out, checkpoint)
+    typer.echo(f"{checkpoint}: {sum(file.stat().st_size for file in checkpoint.iterdir()):,} bytes")
+
+
 if __name__ == "__main__":
     app()

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from penny_models.checkpoint import CheckpointReport, check_checkpoint
-from penny_models.training.card import write_card
+from penny_models.training.card import write_card, write_draft_card
 from penny_models.training.data import write_json
 from penny_models.training.plot import draw_loss_curve
 from penny_models.training.processors import generation_config, image_processor_config, video_processor_config
@@ -24,7 +24,7 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     for old in checkpoint.glob("*.safetensors"):
         old.unlink()
     weights = [*out.glob("*.safetensors"), out / "model.safetensors.index.json"]
-    records = [out / "results.json", out / "loss_curve.json"]
+    records = [out / "results.json", out / "loss_curve.json", *out.glob("nextn_curve.json")]
     for file in [*(data / "tokenizer").iterdir(), *weights, *records]:
         shutil.copyfile(file, checkpoint / file.name)
     write_json(checkpoint / "config.json", recipe(results["name"]).config())
@@ -35,3 +35,17 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png", results["name"])
     (checkpoint / "CARD.md").write_text(write_card(results, manifest), encoding="utf-8")
     return check_checkpoint(checkpoint)
+
+
+def install_draft(out: Path, checkpoint: Path) -> None:
+    """Fill ``checkpoint`` from the training run of a DFlash2 draft: weights, configuration, card and records."""
+    results = json.loads((out / "results.json").read_text())
+    config = json.loads((out / "config.json").read_text())
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    for old in checkpoint.glob("*.safetensors"):
+        old.unlink()
+    records = ("config.json", "results.json", "loss_curve.json", "model.safetensors.index.json")
+    for file in [*out.glob("*.safetensors"), *(out / name for name in records)]:
+        shutil.copyfile(file, checkpoint / file.name)
+    draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png", results["name"])
+    (checkpoint / "CARD.md").write_text(write_draft_card(results, config), encoding="utf-8")

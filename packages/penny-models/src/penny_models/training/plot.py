@@ -3,29 +3,40 @@
 import json
 from pathlib import Path
 
+LABELS = {
+    "main": "next token",
+    **{f"mtp{step}": f"draft step {step} (t+{step + 1})" for step in range(1, 4)},
+    "unary": "draft, place by place",
+    "selector": "candidate selector",
+}
+SMOOTHED = 25
+
+
+def smoothed(values: list[float]) -> list[float]:
+    """Return the mean of each value and up to 24 before it."""
+    parts = [values[max(0, index - SMOOTHED + 1) : index + 1] for index in range(len(values))]
+    return [sum(part) / len(part) for part in parts]
+
 
 def draw_loss_curve(curve: Path, png: Path, name: str) -> None:
-    """Draw ``loss_curve.json``: losses in nats per token over training tokens, smoothed over 25 points."""
+    """Draw ``loss_curve.json``: losses in nats per token, over training tokens or, where none are counted, steps."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     data = json.loads(curve.read_text())
-    columns = {name: [row[index] for row in data["rows"]] for index, name in enumerate(data["columns"])}
+    columns = {key: [row[index] for row in data["rows"]] for index, key in enumerate(data["columns"])}
+    counted = "tokens" in columns
+    along = [tokens / 1e6 for tokens in columns["tokens"]] if counted else columns["step"]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=110)
-    labels = {"main": "next token"} | {f"mtp{k}": f"draft step {k} (t+{k + 1})" for k in range(1, 4)}
-    millions = [tokens / 1e6 for tokens in columns["tokens"]]
-    for column, label in labels.items():
-        values = columns.get(column, [])
-        smooth = [
-            sum(values[max(0, i - 24) : i + 1]) / len(values[max(0, i - 24) : i + 1])
-            for i in range(len(values))
-        ]
-        if values:
-            axes.plot(millions, smooth, label=label, linewidth=1.2)
+    for column, label in LABELS.items():
+        if column in columns:
+            axes.plot(along, smoothed(columns[column]), label=label, linewidth=1.2)
     axes.set(
-        xlabel="training tokens (millions)", ylabel="loss (nats per token)", title=f"{name} training loss"
+        xlabel="training tokens (millions)" if counted else "steps",
+        ylabel="loss (nats per token)",
+        title=f"{name} training loss",
     )
     axes.set_ylim(bottom=0, top=6)
     axes.grid(alpha=0.3)
