@@ -2,6 +2,9 @@
 
 Prints the largest files of the packages, the median file, and each limit with what is used of it. Exits with 1 if a
 limit is exceeded or names files that do not exist.
+
+The CPU device has two limits. The first was set when it served the dense family (`qwen3_5`) only, and holds for every
+operation and every CPU seam but those in the file of Flash-Next (`qwen4_exp`), which came later and has its own.
 """
 
 from __future__ import annotations
@@ -28,22 +31,24 @@ NO_CODE = {
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `lines` lines of code in all files that match `patterns`, globs from the root."""
+    """At most `lines` lines of code in all files that match `patterns`, globs from the root, but not in `without`."""
 
     name: str
     lines: int
     patterns: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
 
+SEAMS = "packages/penny-server/src/penny_server/sglang/seams"
+FLASH_NEXT = f"{SEAMS}/cpu_next.py"
 LIMITS = (
     Limit(
         "CPU operations and CPU seams",
         1200,
-        (
-            "packages/penny-kernels/src/penny_kernels/cpu/**/*.py",
-            "packages/penny-server/src/penny_server/sglang/seams/cpu*.py",
-        ),
+        ("packages/penny-kernels/src/penny_kernels/cpu/**/*.py", f"{SEAMS}/cpu*.py"),
+        without=(FLASH_NEXT,),
     ),
+    Limit("CPU seams of Flash-Next", 80, (FLASH_NEXT,)),
 )
 
 
@@ -69,7 +74,8 @@ def code_lines(source: str) -> int:
 
 def verdict(limit: Limit, root: Path) -> tuple[bool, str]:
     """Return whether the files under `root` keep to the limit, and the sentence that says so."""
-    found = [sorted(root.glob(pattern)) for pattern in limit.patterns]
+    left_out = {root / name for name in limit.without}
+    found = [sorted(set(root.glob(pattern)) - left_out) for pattern in limit.patterns]
     for pattern, files in zip(limit.patterns, found, strict=True):
         if not files:
             return False, f"{limit.name}: no file matches {pattern}; correct LIMITS in tools/size.py."

@@ -65,6 +65,10 @@ def test_norms_are_those_of_transformers(rows, dtype):
         torch.testing.assert_close(gemma_rmsnorm(x, gemma.weight, 1e-6), gemma(x), **TOLERANCE[dtype])
     want = rms(x, 1e-6) * gated.weight.double() * z.double() * z.double().sigmoid()
     torch.testing.assert_close(got.double(), want, **TOLERANCE[dtype])
+    with torch.no_grad():
+        got = cpu.fused_rmsnorm_gated_cpu(x, gated.weight, z, 1e-6, "sigmoid")
+    want = rms(x, 1e-6) * gated.weight.double() * z.double().sigmoid()
+    torch.testing.assert_close(got.double(), want, **TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,7 +1,7 @@
 """Compares the planner with real starts: stock SGLang through our launcher, with weights of noise.
 
     python planner_gpu.py --device cuda --out planner-gpu.json     # on a GPU machine, about five minutes
-    python planner_gpu.py --device cpu --out planner-cpu.json      # the tiny model, without a GPU
+    python planner_gpu.py --device cpu --out planner-cpu.json      # the tiny models, without a GPU
 
 Each case writes a config.json and a profile, starts the server, waits for the pool in its log and asks /server_info,
 then ends it. The plan is made before the start, from the config.json and the memory of the machine alone.
@@ -142,11 +142,13 @@ NEXTN = {
     "speculative_eagle_topk": 1,
     "speculative_num_draft_tokens": 4,
 }
+CPU_PROFILES = ("tiny-27b", "tiny-next")
 CPU_CASES: dict[str, dict[str, Any]] = {
-    "tiny-27b, capped by the profile": {},
-    "tiny-27b, sized automatically": AUTOMATIC,
-    "tiny-27b, NEXTN, sized automatically": AUTOMATIC | NEXTN,
+    "capped by the profile": {},
+    "sized automatically": AUTOMATIC,
+    "NEXTN, sized automatically": AUTOMATIC | NEXTN,
 }
+"""Of each profile."""
 LEAST_START = 30.0
 """Seconds below which a start is not tried."""
 POOL = re.compile(r"max_total_num_tokens=(\d+)")
@@ -165,6 +167,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="run the cases whose name holds this text")
+    parser.add_argument("--model", type=Path, help="on a CPU, the checkpoint instead of the profile's own")
     parser.add_argument("--budget", type=float, default=350.0, help="seconds for all cases together")
     parser.add_argument("--limit", type=float, default=150.0, help="seconds that one start may take")
     parser.add_argument("--within", type=float, default=2.0, help="percent that a pool may differ")
@@ -189,13 +192,18 @@ def main() -> int:
 
 def _cases(asked: argparse.Namespace, folder: Path) -> list[tuple[str, Launch, Source]]:
     if asked.device == "cpu":
-        profile, path = load("tiny-27b"), Path(tiny.path("tiny-27b"))
-        source = Source(json.loads((path / "config.json").read_text(encoding="utf-8")), path)
+        names = [(profile, case) for profile in CPU_PROFILES for case in CPU_CASES]
+        chosen = [(profile, case) for profile, case in names if asked.only in f"{profile}, {case}"]
         return [
-            (name, resolve(profile, "cpu", path, surroundings(), Overrides(changes), port=asked.port), source)
-            for name, changes in CPU_CASES.items()
+            (f"{profile}, {case}", *_cpu_case(profile, CPU_CASES[case], asked)) for profile, case in chosen
         ]
     return [(case.name, *_gpu_case(case, folder, asked.port)) for case in GPU_CASES]
+
+
+def _cpu_case(name: str, changes: dict[str, Any], asked: argparse.Namespace) -> tuple[Launch, Source]:
+    path = asked.model or Path(tiny.path(name))
+    source = Source(json.loads((path / "config.json").read_text(encoding="utf-8")), path)
+    return resolve(load(name), "cpu", path, surroundings(), Overrides(changes), port=asked.port), source
 
 
 def _gpu_case(case: Case, folder: Path, port: int) -> tuple[Launch, Source]:

@@ -38,6 +38,7 @@ from penny_server.plan.published import FLASH_NEXT, FREE_POINTS, POINTS, predict
 from penny_server.plan.render import show
 from penny_server.plan.report import report
 from penny_server.plan.sizing import size_pool, slots_per_request
+from penny_server.profiles.schema import Device
 
 PRO_6000 = GPUS["rtx-pro-6000"]
 DENSE = PlanSettings(
@@ -280,6 +281,31 @@ def test_the_host_tier_is_split_as_published() -> None:
     assert made.host.tables == made.host.ram - made.host.tier == 51_200_245_760
     on_drive = make_plan(source("flash-next-nvfp4"), replace(settings, ple="nvme"), PRO_6000).host
     assert (on_drive.tables, on_drive.table_file) == (0, 51_200_245_760)
+
+
+def test_the_table_lies_with_the_model_unless_it_is_offloaded() -> None:
+    """As SGLang chooses: on the host only beside a GPU and in bfloat16."""
+
+    def planned(
+        args: dict[str, Any], device: Device = "cuda", kept: str = "bfloat16"
+    ) -> tuple[str, int, int]:
+        small = source("flash-next-nvfp4", ngram_vocab_size_base=1000, ple_embedding_dtype=kept)
+        settings = read_settings(
+            {"page_size": 64, "context_length": 4096, **args}, {}, {}, frozenset(), device
+        )
+        made = make_plan(small, settings, PRO_6000 if device == "cuda" else cpu(8 * GIB))
+        table = sum(part.bytes for part in made.need.weights if part.name == "ple table")
+        return settings.ple, table, made.host.tables
+
+    # The first 16 primes from 1,000 on, padded to a multiple of 128, in rows of 2,560 / 16 numbers.
+    rows = sum(
+        (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097)
+    )
+    numbers = -(-rows // 128) * 128 * 160
+    assert planned({}) == planned({"ple_offload_embedding": True}, "cpu") == ("ram", 0, 2 * numbers)
+    assert planned({}, "cpu") == planned({"ple_offload_embedding": False}) == ("device", 2 * numbers, 0)
+    assert planned({"dtype": "float32"}) == ("device", 4 * numbers, 0)
+    assert planned({"dtype": "float32"}, kept="float8_e4m3fn") == ("device", numbers, 0)
 
 
 def test_the_host_tier_follows_the_pool_without_a_size() -> None:

@@ -24,6 +24,7 @@ from penny_server.profiles import (
 from penny_server.profiles.flags import canonical, catalogue
 from penny_server.profiles.loader import parse
 from penny_server.profiles.schema import Device
+from penny_server.sglang.seams import cpu_next
 
 HERE = Surroundings(Path("/standin"), threads=1)
 
@@ -50,6 +51,7 @@ def option(launch: Launch, name: str) -> str:
 def test_shipped_profiles_are_valid() -> None:
     assert set(names()) == {
         "tiny-27b",
+        "tiny-next",
         "qwen38-27b",
         "flash-next",
         "flash-next-frspec",
@@ -94,6 +96,21 @@ def test_tiny_27b_on_a_gpu_has_nothing_of_the_cpu() -> None:
     assert option(launch, "--attention-backend") == "triton"
     assert launch.features == ("progress", "pools", "requests", "seeds", "drain")
     assert not {"SGLANG_USE_CPU_ENGINE", "TORCHDYNAMO_DISABLE", "PYTHONPATH"} & set(launch.env)
+
+
+def test_tiny_next_is_served_as_tiny_27b_is() -> None:
+    for device, attention in (("cpu", "intel_amx"), ("cuda", "triton")):
+        other = resolved(device)
+        launch = resolve(load("tiny-next"), device, Path("/m"), HERE)
+        assert launch.args == tuple("tiny-next" if arg == "tiny-27b" else arg for arg in other.args)
+        assert (launch.env, launch.features) == (other.env, other.features)
+        assert option(launch, "--page-size") == "64"
+        # The base back end; that of the family's sparse attention is put in its place by SGLang.
+        assert option(launch, "--attention-backend") == attention
+        assert launch.asserts.backends["attention, *"] == "QwenSparseAttnBackend"
+    cpu_seams = {seam.name for seam in cpu_next.SEAMS}
+    asserted = resolve(load("tiny-next"), "cpu", Path("/m"), HERE).asserts.seams
+    assert cpu_seams <= set(asserted)
 
 
 def test_a_profile_of_ones_own_gets_what_every_cpu_server_needs(tmp_path: Path) -> None:

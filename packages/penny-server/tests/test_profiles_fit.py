@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,28 @@ def test_draft_of_another_size(tmp_path: Path) -> None:
     with pytest.raises(PennyError, match="hidden states of 2560 values, and the model's have 5120") as caught:
         check(target, "qwen38-27b-dflash2", f"speculative_draft_model_path={draft}")
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "half"])
+def test_flash_next_in_another_dtype_needs_the_feature_for_tests(tmp_path: Path, dtype: str) -> None:
+    folder = checkpoint(tmp_path / "m")
+    launch = launch_of("tiny-next", f"dtype={dtype}", device="cpu")
+    asked = Case(launch.settings, launch.options, "cpu", None, launch.features)
+    with pytest.raises(
+        PennyError, match=f"dtype is {dtype}, and SGLang keeps parts .* in bfloat16"
+    ) as caught:
+        check_model(asked, folder)
+    assert (caught.value.exit_code, caught.value.hint) == (2, "Set dtype to bfloat16.")
+    check_model(replace(asked, features=(*launch.features, "next-float32")), folder)
+    for settings in (launch_of("tiny-next", device="cpu").settings, {"dtype": "auto"}, {}):
+        check_model(replace(asked, settings=settings), folder)
+
+
+def test_the_feature_for_tests_is_in_no_profile() -> None:
+    assert "next-float32" in features()
+    for profile in load_all():
+        of_devices = [f for device in profile.devices for f in profile.section(device).features]
+        assert "next-float32" not in {*profile.features, *of_devices, *profile.needs}
 
 
 def test_the_tiny_checkpoint_passes() -> None:

@@ -72,17 +72,21 @@ def fused_qk_gemma_rmsnorm_with_gate_cpu(
 
 
 @operation("torch.ops.sgl_kernel")
-def fused_rmsnorm_gated_cpu(x: Tensor, weight: Tensor, z: Tensor, eps: float) -> Tensor:
+def fused_rmsnorm_gated_cpu(
+    x: Tensor, weight: Tensor, z: Tensor, eps: float, activation: str = "silu"
+) -> Tensor:
     """``weight * rmsnorm(x) * silu(z)``, the output norm of a gated delta net layer.
 
     Args:
         x, z: [rows, dim], one dtype; ``weight``: [dim].
+        activation: ``silu``, or ``sigmoid`` for ``sigmoid(z)`` in its place; stock's operation knows only the first.
 
     Returns:
         [rows, dim] in the dtype of ``x``; float32 inside.
     """
     normed = torch.rms_norm(x.float(), weight.shape, weight.float(), eps)
-    return normed.mul_(F.silu(z.float())).to(x.dtype)
+    gate = z.float().sigmoid() if activation == "sigmoid" else F.silu(z.float())
+    return normed.mul_(gate).to(x.dtype)
 
 
 @operation("torch.ops.sgl_kernel")

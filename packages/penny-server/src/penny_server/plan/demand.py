@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from penny_models.shapes import (
     WIDTHS,
     DFlashShape,
+    Format,
     ModelShape,
     Part,
     SlotState,
@@ -100,6 +101,17 @@ def divided(parts: tuple[Part, ...], tp: int) -> tuple[Part, ...]:
     )
 
 
+def resident_tables(model: ModelShape) -> tuple[Part, ...]:
+    """PLE tables that lie with the model, as SGLang builds them without offload: FP8 as stored, else in its dtype."""
+    if model.text.ngram is None:
+        return ()
+    stored = WIDTHS.get(model.text.ngram.table_dtype, 2)
+    width = stored if stored == 1 else model.storage.width
+    kept: Format = "fp8" if width == 1 else "fp32" if width == 4 else "bf16"
+    sizes = [table.bytes // stored for table in model.tables]
+    return tuple(Part("ple table", kept, size, size * width) for size in sizes)
+
+
 def demand(model: ModelShape, draft: DFlashShape | None, settings: PlanSettings, machine: Machine) -> Demand:
     """Works out everything from shapes; nothing here depends on how much memory there is."""
     text = model.text
@@ -135,8 +147,11 @@ def demand(model: ModelShape, draft: DFlashShape | None, settings: PlanSettings,
             verify -= slot.temporal * settings.draft_tokens
         if settings.replay:
             charged, ring = 0, replay_ring(sharded, settings.replay_length, conv_width)
+    weights = model.online_fp8() if settings.online_fp8 else model.parts
+    if settings.ple == "device":
+        weights = (*weights, *resident_tables(model))
     return Demand(
-        weights=divided(model.online_fp8() if settings.online_fp8 else model.parts, tp),
+        weights=divided(weights, tp),
         draft=divided(parts, tp),
         dropped=divided(dropped, tp),
         token=token,

@@ -25,6 +25,7 @@ class PlanSettings:
 
     ``recover_ssm`` keeps no recurrent state per draft token, but SGLang goes on charging it
     (``kv_cache_configurator.py``, ``_handle_max_mamba_cache``); ``charge_states`` false is a build that does not.
+    ``ple`` says where PLE tables lie: on the host beside a GPU, on a drive, or with the model on its device.
     ``unbuilt`` are features that the plan counts on and that do not exist yet.
     """
 
@@ -66,7 +67,7 @@ class PlanSettings:
     recover_ssm: bool = False
     charge_states: bool = True
     online_fp8: bool = False
-    ple: Literal["ram", "nvme", "gpu"] = "ram"
+    ple: Literal["ram", "nvme", "device"] = "ram"
     hicache: bool = False
     hicache_gb: float = 0.0
     hicache_ratio: float | None = None
@@ -107,10 +108,13 @@ def read_settings(
         triton = str(args.get("linear_attn_backend") or "triton") == "triton"
         strategy = "extra_buffer" if triton and (overlap or page > 1) else "no_buffer"
     backend = str(options.get("ple_backend", "nvme" if "ple-nvme" in features else "ram"))
+    dtype = _name(args.get("dtype"), "bfloat16")
     offload = args.get("ple_offload_embedding")
+    if offload is None:  # SGLang's own choice (``model_overrides/qwen4_exp.py``)
+        offload = device == "cuda" and dtype == "bfloat16"
     return PlanSettings(
         device=device,
-        dtype=_name(args.get("dtype"), "bfloat16"),
+        dtype=dtype,
         kv_dtype=_name(args.get("kv_cache_dtype"), "auto"),
         index_dtype=_name(args.get("qsa_indexer_dtype"), "auto"),
         ssm_dtype=args.get("mamba_ssm_dtype") or env.get("SGLANG_MAMBA_SSM_DTYPE"),
@@ -159,7 +163,7 @@ def read_settings(
         replay_length=int(args.get("linear_replayssm_cache_len") or 16),
         recover_ssm="recover-ssm" in features,
         online_fp8=bool(options.get("online_fp8", False)) or "online-fp8" in features,
-        ple="nvme" if backend == "nvme" else "gpu" if offload is False else "ram",
+        ple="nvme" if backend == "nvme" else "ram" if offload else "device",
         hicache=bool(args.get("enable_hierarchical_cache", False)),
         hicache_gb=float(args.get("hicache_size") or 0),
         hicache_ratio=None if args.get("hicache_ratio") is None else float(args["hicache_ratio"]),

@@ -88,6 +88,12 @@ def choose_checkpoint(profile: Profile, model: Path | None) -> Path:
         )
     from penny_models import tiny
 
+    if source.tiny not in tiny.names():
+        raise PennyError(
+            f"The checkpoint {source.tiny} of the profile {profile.name} is not in this version of penny-models.",
+            ExitCode.USAGE,
+            f"Make it (python -m penny_models.training --help), then: penny serve {profile.name} --model FOLDER",
+        )
     return Path(tiny.path(source.tiny))
 
 

@@ -19,9 +19,8 @@ def check_fit(profile: Profile, launch: Launch, gpus: Sequence[Gpu]) -> None:
 
 def check_model_fit(launch: Launch, weight_bytes: int, gpus: Sequence[Gpu]) -> None:
     """Raises PennyError for settings that do not fit the checkpoint, its ``weight_bytes`` or the draft."""
-    check_model(
-        Case(launch.settings, launch.options, launch.device, launch.compute_capability), launch.checkpoint
-    )
+    case = Case(launch.settings, launch.options, launch.device, launch.compute_capability, launch.features)
+    check_model(case, launch.checkpoint)
     if launch.device == "cuda" and gpus and launch.options.get("ple_backend") is None:
         ranks = int(launch.settings.get("tp_size") or 1)
         check_fraction(launch.settings.get("mem_fraction_static"), weight_bytes / ranks, gpus[0])

@@ -18,12 +18,13 @@ UNITS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Case:
-    """The resolved SGLang arguments and options, and the device and compute capability that they are for."""
+    """The resolved SGLang arguments and options, the device and compute capability that they are for, and features."""
 
     settings: Mapping[str, Any]
     options: Mapping[str, Any]
     device: Device
     capability: str | None
+    features: tuple[str, ...] = ()
 
     def get(self, name: str, default: Any = None) -> Any:
         """The SGLang argument ``name``, or ``default`` where it is not set."""

@@ -14,6 +14,8 @@ from penny_server.profiles.rules.base import Case, refuse
 CODER_MARK = "<function="
 """How the templates of Qwen3-Coder and Qwen3.5 and later write a call; `CODER_PARSERS` read it."""
 CODER_PARSERS = ("qwen3_coder",)
+FLASH_NEXT = "qwen4_exp"
+FLASH_NEXT_DTYPES = ("auto", "bfloat16")
 FILES = ("chat_template", "speculative_token_map", "speculative_adaptive_config")
 """Arguments that name a file; a chat template may also be the name of one that SGLang knows."""
 
@@ -28,6 +30,7 @@ def check_model(case: Case, folder: Path) -> None:
     text = {**config, **text_config(config)}
     _files(case)
     _interval(text, folder)
+    _dtype(case, text)
     _context(case, text)
     _index_ratio(case, text)
     _parser(case, folder)
@@ -71,6 +74,18 @@ def _interval(text: Mapping[str, Any], folder: Path) -> None:
             f"{folder / 'config.json'} has no full_attention_interval, which SGLang has no default for.",
             "Add it to text_config; for the Qwen3.8 models it is 4.",
             ExitCode.CHECKPOINT,
+        )
+
+
+def _dtype(case: Case, text: Mapping[str, Any]) -> None:
+    """SGLang has bfloat16 in the code of the family (``models/qwen4_exp.py``); a feature for tests lifts it."""
+    dtype = case.get("dtype", "auto")
+    family = str(text.get("model_type", "")).startswith(FLASH_NEXT)
+    if family and dtype not in FLASH_NEXT_DTYPES and "next-float32" not in case.features:
+        refuse(
+            f"dtype is {dtype}, and SGLang keeps parts of a Flash-Next model in bfloat16 whatever it is told, which "
+            "do not run beside another dtype.",
+            "Set dtype to bfloat16.",
         )
 
 
