@@ -115,6 +115,8 @@ def test_flash_next_has_the_published_sizes() -> None:
     assert slot.temporal == 54 * MIB
     assert slot.ple_conv == 10_240 * 9 * 2
     assert slot.ple_context == 2 * 8
+    wide = slot_state(text, ssm_width=2, conv_width=4)
+    assert (wide.ple_conv, wide.ple_context) == (2 * slot.ple_conv, slot.ple_context)
     (table,) = found.tables
     assert (table.rows, table.row_bytes, table.reads, table.bytes) == (320_001_536, 160, 16, 51_200_245_760)
 

@@ -15,7 +15,7 @@ class SlotState:
     Attributes:
         temporal: the recurrent matrices ``[value heads, value dim, key dim]``.
         conv: the last ``kernel - 1`` inputs of the convolution.
-        ple_conv: PLE's short convolution ``[streams * hidden, (kernel - 1) * ngram]``, always BF16.
+        ple_conv: PLE's short convolution ``[streams * hidden, (kernel - 1) * ngram]``, in the dtype of the convolution state.
         ple_context: PLE's last ``ngram - 1`` token ids.
     """
 
@@ -42,7 +42,7 @@ def slot_state(shape: TextShape, ssm_width: int, conv_width: int) -> SlotState:
     return SlotState(
         temporal=shape.gdn_layers * shape.value_heads * shape.value_dim * shape.key_dim * ssm_width,
         conv=shape.gdn_layers * shape.conv_channels * (shape.conv_kernel - 1) * conv_width,
-        ple_conv=len(ngram.layers) * wide * (ngram.kernel - 1) * ngram.ngram * 2 if ngram else 0,
+        ple_conv=len(ngram.layers) * wide * (ngram.kernel - 1) * ngram.ngram * conv_width if ngram else 0,
         ple_context=(ngram.ngram - 1) * CONTEXT_ID_BYTES if ngram else 0,
     )
 
