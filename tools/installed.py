@@ -32,7 +32,8 @@ def main(argv: Sequence[str]) -> int:
     for wheel in sorted(Path(argv[0]).glob("*.whl")):
         if files := differing(wheel):
             print(
-                f"{wheel.name}: what is installed is another build of it; {len(files)} files differ, as {files[0]}."
+                f"{wheel.name}: what is installed is another build of it; {len(files)} files differ, as {files[0]}. "
+                "Remove the environment and install again."
             )
             status = 1
     return status

@@ -69,6 +69,8 @@ def test_norms_are_those_of_transformers(rows, dtype):
         got = cpu.fused_rmsnorm_gated_cpu(x, gated.weight, z, 1e-6, "sigmoid")
     want = rms(x, 1e-6) * gated.weight.double() * z.double().sigmoid()
     torch.testing.assert_close(got.double(), want, **TOLERANCE[dtype])
+    with pytest.raises(ValueError, match="'relu'; it can be silu or sigmoid"):
+        cpu.fused_rmsnorm_gated_cpu(x, gated.weight, z, 1e-6, "relu")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -183,6 +183,27 @@ def test_nvfp4_experts(copy: Path, whole: bool) -> None:
             check_checkpoint(copy)
 
 
+def test_an_fp8_table_has_one_scale_whatever_quantised_the_rest(copy: Path) -> None:
+    """As the published checkpoint: ModelOpt's NVFP4, and a PLE table in FP8 with a scale of its own."""
+    config = json.loads((copy / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
+    config["text_config"]["ple_embedding_dtype"] = "float8_e4m3fn"
+    (copy / "config.json").write_text(json.dumps(config))
+    stem = "model.language_model.layers.1.ple.ple_embedding.ngram_embedding."
+
+    def shrink(tensors: dict[str, Tensor]) -> None:
+        pack_expert(tensors, True)
+        for name in [name for name in tensors if name.startswith(f"{stem}shard_")]:
+            tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+
+    rewrite(copy, shrink)
+    with pytest.raises(CheckpointError, match=r"lacks 1 tensor .*ngram_embedding\.weight_scale"):
+        check_checkpoint(copy)
+    file = copy / "model.safetensors"
+    save_file({**load_file(file), f"{stem}weight_scale": torch.ones(1)}, file)
+    assert check_checkpoint(copy).dtypes["F8_E4M3"] == 4 + 1  # the shards, and the expert's block scales
+
+
 def test_packed_weights_without_a_quantisation_are_refused(copy: Path) -> None:
     rewrite(copy, lambda tensors: pack_expert(tensors, True))
     with pytest.raises(CheckpointError, match=r"gate_proj.weight is \[64, 64\] and should be \[64, 128\]"):

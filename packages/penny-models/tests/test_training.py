@@ -122,6 +122,25 @@ def test_muon_moves_against_the_gradient() -> None:
     assert moved[2:].abs().max() == moved[0, 1] == 0
 
 
+def test_muon_takes_a_stack_as_its_matrices() -> None:
+    make = torch.Generator().manual_seed(2)
+    stack, single = (
+        nn.Parameter(torch.randn(3, 6, 4, generator=make)),
+        nn.Parameter(torch.randn(6, 4, generator=make)),
+    )
+    apart = [nn.Parameter(matrix.clone()) for matrix in [*stack.detach(), single.detach()]]
+    together, one_by_one = Muon([stack, single], 0.1, 0.01), [Muon([p], 0.1, 0.01) for p in apart]
+    for _ in range(2):
+        stack.grad = torch.randn(stack.shape, generator=make)
+        single.grad = torch.randn(single.shape, generator=make)
+        for parameter, grad in zip(apart, [*stack.grad, single.grad], strict=True):
+            parameter.grad = grad.clone()
+        for rule in (together, *one_by_one):
+            rule.step(torch.tensor(0.5))
+    for found, wanted in zip([*stack.detach(), single.detach()], apart, strict=True):
+        torch.testing.assert_close(found, wanted.detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_adam_is_that_of_torch() -> None:
     make = torch.Generator().manual_seed(0)
     ours = [nn.Parameter(torch.randn(5, 3, generator=make)), nn.Parameter(torch.randn(7, generator=make))]

@@ -1,6 +1,8 @@
 """The NEXTN stage: its loss, its measure of acceptance against a decode loop, and what it may change."""
 
+import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,12 @@ from penny_models.training.__main__ import app
 from penny_models.training.card import write_card
 from penny_models.training.continuations import continue_prompts
 from penny_models.training.data import write_json
+from penny_models.training.install import install
+from penny_models.training.loop import require_numbers
 from penny_models.training.nextn.acceptance import drafts_of, measure, walk
 from penny_models.training.nextn.losses import chain_losses
 from penny_models.training.nextn.train import Sizes, own_text, read_model
+from penny_models.training.origin import same_data
 from penny_models.training.recipes import recipe
 from penny_models.training.shards import TokenStream, save_streams
 
@@ -162,8 +167,42 @@ def test_only_the_mtp_layer_changes(own_streams: dict[str, TokenStream], tmp_pat
     curve = json.loads((tmp_path / "out" / "nextn_curve.json").read_text())
     assert curve["columns"] == ["step", "seconds", "tokens", "rate", "mtp1", "mtp2", "mtp3"]
     assert curve["rows"][-1][:1] == [3]
+    (data / "tokenizer").mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(shipped / name, data / "tokenizer" / name)
+    if importlib.util.find_spec("matplotlib"):  # the loss curve's picture needs the training extra
+        report = install(data, tmp_path / "out", tmp_path / "checkpoint")
+        assert report.parameters == was["parameters"]
+        assert (tmp_path / "checkpoint" / "nextn_curve.json").is_file()
     card = write_card(results, {**manifest, "name": "tiny-27b"})
     found = results["held_out"]["model"]["nextn_acceptance"]["temperature_1"]["all"]["tokens_per_verify"]
     assert f"| 1 | all | {found:.2f} |" in card
     assert "in 3 steps of 2 rows of 64 positions" in card
     assert "the weights are mtp1 1, mtp2 0.8, mtp3 0.6" in card
+
+
+def test_an_installation_that_cannot_be_whole_leaves_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "data" / "tokenizer").mkdir(parents=True)
+    write_json(tmp_path / "data" / "manifest.json", {"train_tokens_sha256": "ab" * 32})
+    (tmp_path / "out").mkdir()
+    write_json(tmp_path / "out" / "results.json", {"name": "tiny-27b", "train_tokens_sha256": "ab" * 32})
+    old = tmp_path / "checkpoint" / "model.safetensors"
+    old.parent.mkdir()
+    old.write_bytes(b"weights")
+    with pytest.raises(FileNotFoundError, match=r"lacks model\.safetensors\.index\.json, loss_curve\.json"):
+        install(tmp_path / "data", tmp_path / "out", old.parent)
+    assert old.read_bytes() == b"weights"
+
+
+def test_a_run_on_other_data_is_refused(tmp_path: Path) -> None:
+    same_data({"train_tokens_sha256": "ab" * 32}, {"train_tokens_sha256": "ab" * 32})
+    with pytest.raises(
+        ValueError, match=r"SHA-256 abababababab\.\.\., and the data folder's have cdcdcdcdcdcd"
+    ):
+        same_data({"train_tokens_sha256": "ab" * 32}, {"train_tokens_sha256": "cd" * 32})
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run() -> None:
+    require_numbers({"main": 1.0, "mtp1": 2.0}, 7)
+    with pytest.raises(FloatingPointError, match="not a number at step 7"):
+        require_numbers({"main": 1.0, "mtp1": float("nan")}, 7)

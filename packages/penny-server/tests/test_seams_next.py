@@ -29,5 +29,11 @@ def test_each_seam_gives_what_stock_lacks() -> None:
     found = json.loads(next(line[1:] for line in result.stdout.splitlines() if line.startswith("@")))
     names = {seam.name for seam in cpu_next.SEAMS}
     assert set(found["stock"]) == names, "a seam without a case"
-    assert all(found["stock"].values()), found["stock"]
+    # Three are Triton kernels, which find no GPU driver; the indexer has no CPU form.
+    assert found["stock"] == {
+        "cpu.sigmoid-gate": "RuntimeError",
+        "cpu.qsa-indexer": "NotImplementedError",
+        "cpu.qsa-keys": "RuntimeError",
+        "cpu.shared-expert": "RuntimeError",
+    }
     assert found["right"] == dict.fromkeys(names, True)

@@ -24,7 +24,8 @@ def write_random(folder: Path) -> Path:
     """Writes the checkpoint into ``folder``, the same at every call, and returns the folder.
 
     What a new model starts at zero is random too, so that no path through it is silent. Wide embeddings and a wide
-    head keep the logits of a position apart: greedy tokens are then not decided by rounding.
+    head keep the logits of a position apart: greedy tokens are then not decided by rounding. The training code is no
+    interface of penny-models; a test of the same commit may use it.
     """
     from penny_models.training.export import write_checkpoint
     from penny_models.training.next.config import model_config

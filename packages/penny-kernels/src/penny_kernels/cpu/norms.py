@@ -84,8 +84,10 @@ def fused_rmsnorm_gated_cpu(
     Returns:
         [rows, dim] in the dtype of ``x``; float32 inside.
     """
+    if activation not in ("silu", "sigmoid"):
+        raise ValueError(f"The gate's activation is {activation!r}; it can be silu or sigmoid.")
     normed = torch.rms_norm(x.float(), weight.shape, weight.float(), eps)
-    gate = z.float().sigmoid() if activation == "sigmoid" else F.silu(z.float())
+    gate = F.silu(z.float()) if activation == "silu" else z.float().sigmoid()
     return normed.mul_(gate).to(x.dtype)
 
 

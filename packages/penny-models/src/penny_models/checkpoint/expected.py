@@ -7,6 +7,8 @@ whole list, so a missing tensor would be served as uninitialised memory.
 from penny_models.checkpoint.text_config import TextConfig
 
 Shapes = dict[str, tuple[int, ...]]
+TABLE_SHARD = ".ngram_embedding.shard_"
+"""Part of the name of a PLE table's shard."""
 
 
 def _gated_delta_net(config: TextConfig, prefix: str) -> Shapes:

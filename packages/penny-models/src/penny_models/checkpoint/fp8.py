@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from penny_models.checkpoint.errors import CheckpointError
-from penny_models.checkpoint.expected import Shapes
+from penny_models.checkpoint.expected import TABLE_SHARD, Shapes
 from penny_models.checkpoint.headers import TensorInfo
 
 
@@ -37,5 +37,8 @@ def scale_tensors(tensors: dict[str, TensorInfo], expected: Shapes, block: tuple
     return {
         f"{name}_scale_inv": (math.ceil(shape[0] / block[0]), math.ceil(shape[1] / block[1]))
         for name, shape in expected.items()
-        if name in tensors and tensors[name].dtype == "F8_E4M3" and len(shape) == 2
+        if name in tensors
+        and tensors[name].dtype == "F8_E4M3"
+        and len(shape) == 2
+        and TABLE_SHARD not in name  # a PLE table has one scale of its own
     }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penny_models.checkpoint.expected import Shapes
+from penny_models.checkpoint.expected import TABLE_SHARD, Shapes
 from penny_models.checkpoint.headers import TensorInfo
 
 GROUP = 16
@@ -20,11 +20,12 @@ def modelopt_tensors(found: dict[str, TensorInfo], expected: Shapes) -> Shapes:
 
     A matrix [o, i] that is found as bytes (U8) is NVFP4: two elements a byte, an FP8 scale for each 16 of a row,
     one scale for the matrix and one for its input. One found as F8_E4M3 has one scale for the matrix, and one for
-    its input. All others stay as they are.
+    its input. All others stay as they are, PLE tables too: all shards of one have the table's scale.
     """
     shapes: Shapes = {}
     for name, shape in expected.items():
-        dtype = found[name].dtype if name in found and len(shape) == 2 and name.endswith(".weight") else ""
+        matrix = name in found and len(shape) == 2 and name.endswith(".weight") and TABLE_SHARD not in name
+        dtype = found[name].dtype if matrix else ""
         stem = name.removesuffix(".weight")
         if dtype == "U8":
             shapes[name] = (shape[0], shape[1] // 2)

@@ -15,7 +15,8 @@ class SlotState:
     Attributes:
         temporal: the recurrent matrices ``[value heads, value dim, key dim]``.
         conv: the last ``kernel - 1`` inputs of the convolution.
-        ple_conv: PLE's short convolution ``[streams * hidden, (kernel - 1) * ngram]``, in the dtype of the convolution state.
+        ple_conv: PLE's short convolution ``[streams * hidden, (kernel - 1) * ngram]``, in the dtype of
+            ``conv``.
         ple_context: PLE's last ``ngram - 1`` token ids.
     """
 

@@ -90,10 +90,10 @@ def dflash_command(
 ) -> None:
     """Train a DFlash2 draft on the target's own text and hidden states, and measure its acceptance."""
     from penny_models.training.dflash.batches import Sizes
-    from penny_models.training.dflash.train import Trial, train_draft
+    from penny_models.training.dflash.train import Measure, train_draft
 
-    sizes, trial = (Sizes.trial(), Trial(4, 64, 32)) if small else (None, None)
-    results = train_draft(folder, target, out, minutes, steps, sizes, trial, graph, seed)
+    sizes, measured = (Sizes.small(), Measure(4, 64, 32)) if small else (None, None)
+    results = train_draft(folder, target, out, minutes, steps, sizes, measured, graph, seed)
     typer.echo(json.dumps(results["acceptance"], indent=2))
 
 

@@ -1,14 +1,13 @@
 """Write a trained model as sharded safetensors in the names that transformers and SGLang read."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-SHARD_BYTES = 3_900_000
+from penny_models.training.shard_files import write_shards
+
 TABLE = ".ngram_embedding.weight"
 
 
@@ -65,24 +64,5 @@ def load_tensors(model: Any, tensors: dict[str, Tensor]) -> None:
 
 
 def write_checkpoint(model: nn.Module, folder: Path) -> list[Path]:
-    """Write shards below 4,000,000 bytes and their index into ``folder``; return the shard paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shards: list[dict[str, Tensor]] = [{}]
-    room = SHARD_BYTES
-    total = 0
-    for name, tensor in sorted(checkpoint_tensors(model).items()):
-        size = tensor.numel() * tensor.element_size()
-        if size > room:
-            shards.append({})
-            room = SHARD_BYTES
-        shards[-1][name] = tensor
-        room -= size
-        total += size
-    paths = [folder / f"model-{i:05d}-of-{len(shards):05d}.safetensors" for i in range(1, len(shards) + 1)]
-    for path, tensors in zip(paths, shards, strict=True):
-        save_file(tensors, path, metadata={"format": "pt"})
-        path.chmod(0o644)
-    weight_map = {name: path.name for path, shard in zip(paths, shards, strict=True) for name in shard}
-    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
-    return paths
+    """Write the shards of a model and their index into ``folder``; return the shard paths."""
+    return write_shards(checkpoint_tensors(model), folder)

@@ -7,9 +7,21 @@ from pathlib import Path
 from penny_models.checkpoint import CheckpointReport, check_checkpoint
 from penny_models.training.card import write_card, write_draft_card
 from penny_models.training.data import write_json
+from penny_models.training.origin import same_data
 from penny_models.training.plot import draw_loss_curve
 from penny_models.training.processors import generation_config, image_processor_config, video_processor_config
 from penny_models.training.recipes import recipe
+
+
+def _copy(files: list[Path], checkpoint: Path) -> None:
+    """Copy files in place of the weights that are there, if all of them exist."""
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise FileNotFoundError(f"The training run lacks {', '.join(missing)}; nothing was installed.")
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    for old in checkpoint.glob("*.safetensors"):
+        old.unlink()
+    for file in files:
+        shutil.copyfile(file, checkpoint / file.name)
 
 
 def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
@@ -20,13 +32,10 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     """
     results = json.loads((out / "results.json").read_text())
     manifest = json.loads((data / "manifest.json").read_text())
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    for old in checkpoint.glob("*.safetensors"):
-        old.unlink()
-    weights = [*out.glob("*.safetensors"), out / "model.safetensors.index.json"]
-    records = [out / "results.json", out / "loss_curve.json", *out.glob("nextn_curve.json")]
-    for file in [*(data / "tokenizer").iterdir(), *weights, *records]:
-        shutil.copyfile(file, checkpoint / file.name)
+    same_data(results, manifest)
+    records = [out / name for name in ("model.safetensors.index.json", "results.json", "loss_curve.json")]
+    records += out.glob("nextn_curve.json")
+    _copy([*(data / "tokenizer").iterdir(), *out.glob("*.safetensors"), *records], checkpoint)
     write_json(checkpoint / "config.json", recipe(results["name"]).config())
     write_json(checkpoint / "generation_config.json", generation_config())
     write_json(checkpoint / "preprocessor_config.json", image_processor_config())
@@ -41,11 +50,7 @@ def install_draft(out: Path, checkpoint: Path) -> None:
     """Fill ``checkpoint`` from the training run of a DFlash2 draft: weights, configuration, card and records."""
     results = json.loads((out / "results.json").read_text())
     config = json.loads((out / "config.json").read_text())
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    for old in checkpoint.glob("*.safetensors"):
-        old.unlink()
     records = ("config.json", "results.json", "loss_curve.json", "model.safetensors.index.json")
-    for file in [*out.glob("*.safetensors"), *(out / name for name in records)]:
-        shutil.copyfile(file, checkpoint / file.name)
+    _copy([*out.glob("*.safetensors"), *(out / name for name in records)], checkpoint)
     draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png", results["name"])
     (checkpoint / "CARD.md").write_text(write_draft_card(results, config), encoding="utf-8")

@@ -68,6 +68,12 @@ def _captured(step: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
+def require_numbers(losses: dict[str, float], step: int) -> None:
+    """Raise ``FloatingPointError`` when a loss is not a number."""
+    if any(math.isnan(value) for value in losses.values()):
+        raise FloatingPointError(f"A loss is not a number at step {step}: {losses}; lower the learning rate.")
+
+
 def train(
     model: DraftingModel,
     batches: Iterator[Tensor],
@@ -97,10 +103,7 @@ def train(
         if index % WAIT_EVERY == 0 or progress >= 1.0:
             values = dict(zip(weights, losses.tolist(), strict=True))
             seconds = time.monotonic() - start
-            if math.isnan(values["main"]):
-                raise FloatingPointError(
-                    f"The loss is not a number at step {index}; lower the learning rate."
-                )
+            require_numbers(values, index)
             curve.append(CurvePoint(index, seconds, index * per_step, rate, values))
             report(curve[-1])
     return curve

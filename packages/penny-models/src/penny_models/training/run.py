@@ -1,13 +1,11 @@
 """The training step: train, round, evaluate what was saved, write everything that is published."""
 
 import json
-import platform
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from penny_models.training.batches import window_batches
 from penny_models.training.data import write_json
@@ -15,6 +13,7 @@ from penny_models.training.evaluate import evaluate
 from penny_models.training.export import checkpoint_tensors, load_tensors, write_checkpoint
 from penny_models.training.freeze import freeze
 from penny_models.training.loop import CurvePoint, Plan, train
+from penny_models.training.origin import origin
 from penny_models.training.recipes import recipe
 from penny_models.training.shards import TokenStream, load_streams
 
@@ -28,7 +27,8 @@ def shortened(stream: TokenStream, tokens: int) -> TokenStream:
     return TokenStream(stream.tokens[:tokens], round(stream.text_bytes * share))
 
 
-def _print_point(point: CurvePoint) -> None:
+def print_point(point: CurvePoint) -> None:
+    """Print a point of the curve: each at first, then one in ten."""
     if point.step % 200 == 0 or point.step <= 100:
         rate = point.tokens / point.seconds
         print(
@@ -58,7 +58,8 @@ def run(
     model = made.model().to(device)
     freeze(model, _UNUSED)
     batches = window_batches(stream.tokens, length, batch, seed, device)
-    curve = train(model, batches, made.weights, plan, _print_point)
+    curve = train(model, batches, made.weights, plan, print_point)
+    write_checkpoint(model, out)  # whatever happens to the next stage
     finished = made.finish(model, stream.tokens, length < made.length, seed, device)
 
     write_checkpoint(model, out)
@@ -79,12 +80,7 @@ def run(
         "sequence_length": length,
         "loss_weights": made.weights,
         "parameters": sum(tensor.numel() for tensor in tensors.values()),
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "cpu",
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
+        **origin(folder, device),
         **finished,
         "held_out": {"model": measured, **json.loads((folder / "baselines.json").read_text())},
     }

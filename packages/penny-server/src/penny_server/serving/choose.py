@@ -49,7 +49,7 @@ def choose_device(
     if asked == "cpu" or (asked == "cuda" and device == "cuda"):
         return asked
     needs, found = _needs(profile.section("cuda")), _found(gpus)
-    here = [other.name for other in others if runs_on(other, gpus)]
+    here = [other.name for other in others if runs_on(other, gpus) and _has_checkpoint(other)]
     hint = f"These profiles run here: {', '.join(here)}." if here else ""
     if device == "cpu":
         hint = f"Run it without a GPU: penny serve {profile.name} --device cpu"
@@ -58,6 +58,13 @@ def choose_device(
         ExitCode.ENVIRONMENT,
         hint,
     )
+
+
+def _has_checkpoint(profile: Profile) -> bool:
+    """Whether the tiny checkpoint that a profile names is there; true for a profile that names none."""
+    from penny_models import tiny
+
+    return profile.model.tiny is None or profile.model.tiny in tiny.names()
 
 
 def _needs(section: DeviceSection) -> str:
@@ -88,7 +95,7 @@ def choose_checkpoint(profile: Profile, model: Path | None) -> Path:
         )
     from penny_models import tiny
 
-    if source.tiny not in tiny.names():
+    if not _has_checkpoint(profile):
         raise PennyError(
             f"The checkpoint {source.tiny} of the profile {profile.name} is not in this version of penny-models.",
             ExitCode.USAGE,

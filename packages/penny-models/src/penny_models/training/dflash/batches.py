@@ -35,7 +35,7 @@ class Sizes:
     text_blocks: int = 128
 
     @classmethod
-    def trial(cls) -> "Sizes":
+    def small(cls) -> "Sizes":
         """Return sizes for a trial on one processor core."""
         return cls(256, 128, (64, 128), 384, 2, 64, 512, 1, 128)
 

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 
 from penny_models.training.data import write_json
@@ -21,8 +19,9 @@ from penny_models.training.dflash.config import NAME, DraftShape, draft_config
 from penny_models.training.dflash.export import read_draft, write_draft
 from penny_models.training.dflash.losses import draft_losses
 from penny_models.training.dflash.model import DraftModel, initialise
-from penny_models.training.dflash.optimiser import DraftOptimiser
 from penny_models.training.dflash.target import Target
+from penny_models.training.optim import Optimiser
+from penny_models.training.origin import origin
 from penny_models.training.schedule import rate_factor
 from penny_models.training.shards import load_streams
 
@@ -41,7 +40,7 @@ class DraftPoint:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Measure:
     """How acceptance is measured: prompts of each kind, their tokens, and new tokens after each."""
 
     prompts: int = 256
@@ -55,7 +54,7 @@ class Trainer:
     def __init__(self, draft: DraftModel, target: Target, graph: bool) -> None:
         self.draft, self.target, self.graph = draft, target, graph
         self.device = draft.norm.weight.device
-        self.optimiser = DraftOptimiser(draft, self.device)
+        self.optimiser = Optimiser(draft, self.device)
         self.losses = torch.full((2,), math.nan, device=self.device)
         self._captured: dict[torch.Size, tuple[Batch, Callable[[], None]]] = {}
 
@@ -103,7 +102,7 @@ def train_draft(
     minutes: float = 4.0,
     steps: int | None = None,
     sizes: Sizes | None = None,
-    trial: Trial | None = None,
+    measured: Measure | None = None,
     graph: bool = True,
     seed: int = 27,
 ) -> dict[str, Any]:
@@ -116,11 +115,11 @@ def train_draft(
         minutes: Training time by the clock, after the continuations are made; captures count.
         steps: Train this many steps instead, to repeat a run.
         sizes: What is generated and how large a step is; the default is for one large GPU.
-        trial: How acceptance is measured.
+        measured: How acceptance is measured.
         graph: Capture the steps as CUDA graphs; without a GPU nothing is captured.
         seed: Of everything drawn.
     """
-    sizes, trial = sizes or Sizes(), trial or Trial()
+    sizes, measured = sizes or Sizes(), measured or Measure()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(seed)
     began = time.monotonic()
@@ -151,7 +150,7 @@ def train_draft(
     read_draft(draft, out)
     served = draft.eval().to(target.head.dtype)
     held_out = _stream(data_folder / "held_out.npz", device)
-    long_enough = {kind: s for kind, s in held_out.items() if len(s) > trial.prompt}
+    long_enough = {kind: s for kind, s in held_out.items() if len(s) > measured.prompt}
     results = {
         "name": NAME,
         "seed": seed,
@@ -163,13 +162,10 @@ def train_draft(
         "parameters": sum(p.numel() for p in draft.parameters()),
         "unary_loss": curve[-1].unary,
         "selector_loss": curve[-1].selector,
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "cpu",
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "acceptance": measure(served, target, long_enough, trial.prompts, trial.prompt, trial.new, seed),
+        **origin(data_folder, device),
+        "acceptance": measure(
+            served, target, long_enough, measured.prompts, measured.prompt, measured.new, seed
+        ),
     }
     write_json(out / "results.json", results)
     rows = [[round(value, 5) for value in dataclasses.astuple(point)] for point in curve]

@@ -38,8 +38,17 @@ def attend(
     if past is not None:
         past.append((key, value))
         key, value = (torch.cat(parts, dim=2) for parts in zip(*past, strict=True))
+    if mask is not None:  # with a mask, few of PyTorch's kernels take heads that share keys
+        groups = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     out = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=mask is None, scale=layer.scaling, enable_gqa=True
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=mask is None,
+        scale=layer.scaling,
+        enable_gqa=mask is None,
     )
     out = out.transpose(1, 2).flatten(2) * gate.sigmoid()
     return layer.o_proj(out)  # type: ignore[no-any-return]

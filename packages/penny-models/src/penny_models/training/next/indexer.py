@@ -28,7 +28,8 @@ def block_scores(indexer: Any, x: Tensor, rotary: Rotary) -> Tensor:
     key = family.apply_rotary_pos_emb(
         indexer.k_layernorm(key).unsqueeze(2), cos=starts[0], sin=starts[1], unsqueeze_dim=2
     ).squeeze(2)
-    products = torch.einsum("btnd,bkd->btnk", query.float(), key.float())
+    with torch.autocast(x.device.type, enabled=False):
+        products = torch.einsum("btnd,bkd->btnk", query.float(), key.float())
     scores = products.relu().sum(2) / math.sqrt(width)
     return scores.masked_fill(~_complete(length, ratio, x.device), -math.inf)
 
@@ -66,7 +67,7 @@ def indexer_loss(scores: Tensor, query: Tensor, key: Tensor, scaling: float, rat
     """
     first = 2 * ratio - 1
     length, scores = query.shape[2], scores[:, first:]
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast(query.device.type, enabled=False):
         groups = query.shape[1] // key.shape[1]
         products = query.float() @ key.repeat_interleave(groups, dim=1).float().transpose(-1, -2) * scaling
         causal = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
@@ -91,7 +92,10 @@ def within_budget(stock: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if mask.shape[-1] // self.compress_ratio <= self.block_topk:
             return mask
         if past_key_values is not None:
-            raise ValueError(f"A cached sequence of {mask.shape[-1]} tokens is beyond the indexer's budget.")
+            raise ValueError(
+                f"A cached sequence of {mask.shape[-1]} tokens is beyond the indexer's budget; shorten prompt and "
+                "continuation."
+            )
         return stock(self, hidden, rotary, mask, past_key_values, **options)
 
     return forward

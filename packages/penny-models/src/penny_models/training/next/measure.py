@@ -67,7 +67,7 @@ def router_load(
             for index, (_, chosen) in enumerate(record.router):
                 row = torch.bincount(chosen.flatten(), minlength=experts)
                 counts[min(index, layers)] += row.cpu()
-    return (counts / counts.sum(1, keepdim=True) * experts).tolist()  # type: ignore[no-any-return]
+    return (counts / counts.sum(1, keepdim=True).clamp_min(1) * experts).tolist()  # type: ignore[no-any-return]
 
 
 def measure(

@@ -37,7 +37,8 @@ class NextTokenPredictor(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
         config = copy.deepcopy(config)
-        config.num_hidden_layers, config.layer_types, config.ple_layer_ids = 1, ["indexed_attention"], []
+        full = next(kind for kind in config.layer_types if kind != "linear_attention")
+        config.num_hidden_layers, config.layer_types, config.ple_layer_ids = 1, [full], []
         size, eps = config.hidden_size, config.rms_norm_eps
         self.fc_embedding = nn.Linear(size, size, bias=False)
         self.fc_hidden = nn.Linear(size, size, bias=False)

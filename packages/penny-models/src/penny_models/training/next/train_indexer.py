@@ -53,7 +53,7 @@ def train_indexer(
     }
 
 
-def finish(model: TinyNext, tokens: Tokens, trial: bool, seed: int, device: torch.device) -> dict[str, Any]:
-    """Run the stage at its published size, or a few short steps of it for a trial."""
-    steps, length = (2, 64) if trial else (400, INDEXED_LENGTH)
+def finish(model: TinyNext, tokens: Tokens, small: bool, seed: int, device: torch.device) -> dict[str, Any]:
+    """Run the stage at its published size, or a few short steps of it."""
+    steps, length = (2, 64) if small else (400, INDEXED_LENGTH)
     return {"indexer": train_indexer(model, tokens, steps, length, seed, device)}

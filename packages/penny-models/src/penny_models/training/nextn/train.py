@@ -1,7 +1,7 @@
 """Train the MTP layer of a trained checkpoint on the model's own text, write the checkpoint again, and measure it."""
 
 import json
-import platform
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from safetensors.torch import load_file
 from torch import Tensor
 
 from penny_models.training.base import DRAFT_STEPS, DraftingModel
@@ -19,13 +17,15 @@ from penny_models.training.data import write_json
 from penny_models.training.evaluate import evaluate
 from penny_models.training.export import checkpoint_tensors, load_tensors, write_checkpoint
 from penny_models.training.freeze import freeze_all_but
-from penny_models.training.loop import CurvePoint
+from penny_models.training.loop import CurvePoint, require_numbers
 from penny_models.training.nextn.acceptance import measure
 from penny_models.training.nextn.losses import STEP_WEIGHTS, mtp_losses
 from penny_models.training.optim import Optimiser
+from penny_models.training.origin import origin, same_data
 from penny_models.training.recipes import Recipe, recipe
-from penny_models.training.run import write_curve
+from penny_models.training.run import print_point, shortened, write_curve
 from penny_models.training.schedule import rate_factor
+from penny_models.training.shard_files import read_shards
 from penny_models.training.shards import load_streams
 
 REPORT_EVERY = 20
@@ -46,7 +46,7 @@ class Sizes:
     """Positions of a row: prompt and continuation, without the three tokens that the steps look ahead."""
     rows: int = 32
     """Rows of a step."""
-    trials: int = 256
+    measured: int = 256
     """Held-out prompts of each kind whose continuations are measured."""
     evaluated: int | None = None
     """Held-out tokens of each kind for the evaluation; None is all."""
@@ -87,11 +87,8 @@ def _batches(stream: Tensor, own: Tensor, sizes: Sizes, seed: int) -> Iterator[t
 
 def read_model(folder: Path, made: Recipe, device: torch.device) -> DraftingModel:
     """Return the model of a recipe with the weights of a folder, in float32."""
-    tensors: dict[str, Tensor] = {}
-    for shard in sorted(folder.glob("*.safetensors")):
-        tensors |= load_file(shard)
     model = made.model()
-    load_tensors(model, tensors)
+    load_tensors(model, read_shards(folder))
     return model.to(device)
 
 
@@ -109,13 +106,14 @@ def train_nextn(
     Args:
         data: The data folder of the checkpoint, or another one of its tokenizer.
         trained: A folder with shards and ``results.json``: of the training step, or a whole checkpoint.
-        out: The folder to fill; it may be ``trained``, whose other weights come through unchanged.
+        out: The folder to fill; it may be ``trained``. All weights but the layer's come through unchanged.
         minutes: Training time by the clock, after the texts are made.
         steps: Train this many steps instead, to repeat a run.
         sizes: How much of what.
         seed: Of everything drawn.
     """
     results = json.loads((trained / "results.json").read_text())
+    same_data(results, json.loads((data / "manifest.json").read_text()))
     made = recipe(results["name"])
     made.use_kernels()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -144,8 +142,10 @@ def train_nextn(
         progress = index / steps if steps else seconds / (60.0 * minutes)
         if index % REPORT_EVERY == 0 or progress >= 1.0:
             shown = {name: float(losses[name].detach()) for name in weights}
+            require_numbers(shown, index)
             done = index * sizes.rows * sizes.length
             curve.append(CurvePoint(index, seconds, done, rate_factor(progress), shown))
+            print_point(curve[-1])
         if progress >= 1.0:
             break
 
@@ -161,16 +161,13 @@ def train_nextn(
         "sequence_length": sizes.length,
         "loss_weights": weights,
         "seed": seed,
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor() or "cpu",
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
+        **origin(data, device),
     }
     results["held_out"]["model"] |= _measured(model, data, made, sizes, seed, device)
     write_json(out / "results.json", results)
     write_curve(out / "nextn_curve.json", curve)
+    if out != trained:
+        shutil.copyfile(trained / "loss_curve.json", out / "loss_curve.json")
     return results  # type: ignore[no-any-return]
 
 
@@ -178,17 +175,17 @@ def _measured(
     model: DraftingModel, data: Path, made: Recipe, sizes: Sizes, seed: int, device: torch.device
 ) -> dict[str, Any]:
     """Return what the MTP layer's training changed of a model's results."""
-    from penny_models.training.run import shortened
-
     held_out = load_streams(data / "held_out.npz")
     if sizes.evaluated:
         held_out = {kind: shortened(stream, sizes.evaluated) for kind, stream in held_out.items()}
     length = min(made.length, 4 * sizes.length)
     found = evaluate(model, held_out, length, sizes.rows // 2 or 1, device)
+    own = made.measure(model, held_out, length, sizes.rows // 2 or 1, device)
     streams = {kind: torch.from_numpy(s.tokens.astype("int64")).to(device) for kind, s in held_out.items()}
     new = sizes.length + DRAFT_STEPS - sizes.prompt
     return {
+        **own,
         "mtp_top1_accuracy": found["mtp_top1_accuracy"],
         "mtp_agreement_with_model": found["mtp_agreement_with_model"],
-        "nextn_acceptance": measure(model, streams, sizes.trials, sizes.prompt, new, seed, sizes.rows),
+        "nextn_acceptance": measure(model, streams, sizes.measured, sizes.prompt, new, seed, sizes.rows),
     }

@@ -32,7 +32,7 @@ def _indexer_is_portable() -> bool:
 
 def _gated_norm(original: Callable[..., Any], norm: Any, x: Any, z: Any = None) -> Any:
     """The output gate that the config may ask for as ``output_gate_type``; stock's CPU branch knows only SiLU."""
-    if norm.activation != "sigmoid":
+    if norm.activation != "sigmoid" or norm.group_size is not None or not norm.norm_before_gate:
         return original(norm, x, z)
     from penny_kernels.cpu import fused_rmsnorm_gated_cpu
 

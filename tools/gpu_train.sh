@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# gpu_train.sh DATA27 DATANEXT OUT [STEP ...]: on a GPU machine with torch and transformers, train what the wheel ships.
-# DATA27 and DATANEXT are data folders of tiny-27b and tiny-next. Steps: next (the joint training and the indexers),
-# nextn-next and nextn-27b (three draft steps), dflash (the DFlash2 draft of tiny-27b); without a name all of them.
-# Weights, results and curves go to OUT/tiny-next, OUT/tiny-27b and OUT/tiny-27b-dflash2.
+# gpu_train.sh DATA27 DATANEXT OUT STEP...: on a GPU machine with torch and transformers, train what penny-models ships.
+# DATA27 and DATANEXT are data folders of tiny-27b and tiny-next. Steps: next (the joint training and the indexers, about
+# MINUTES and two more), nextn-next and nextn-27b (three draft steps, three minutes each), dflash (the DFlash2 draft of
+# tiny-27b, six minutes). Weights, results and curves go to OUT/tiny-next, OUT/tiny-27b and OUT/tiny-27b-dflash2.
 set -uo pipefail
 data27=$1 datanext=$2 out=$3
 shift 3
-steps=${*:-next nextn-next nextn-27b dflash}
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")/../packages/penny-models" && pwd)
 export PYTHONPATH=$here/src:$here/../penny-kernels/src${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 target=$here/src/penny_models/tiny/tiny-27b
 train() { python3 -m penny_models.training "$@"; }
 nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader
-for step in $steps; do
+for step in "$@"; do
   echo "== $step"
   case $step in
-    next) train train "$datanext" --out "$out/tiny-next" --minutes "${MINUTES:-8.5}" --batch 16 --seed 28 ;;
+    next) train train "$datanext" --out "$out/tiny-next" --minutes "${MINUTES:-7.5}" --batch 16 --seed 28 ;;
     nextn-next) train nextn "$datanext" "$out/tiny-next" --out "$out/tiny-next" --minutes 1.5 --seed 28 ;;
     nextn-27b) train nextn "$data27" "$target" --out "$out/tiny-27b" --minutes 1.5 --seed 27 ;;
     dflash) train dflash "$data27" "$target" --out "$out/tiny-27b-dflash2" --minutes 4 --seed 27 ;;
