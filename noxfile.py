@@ -20,6 +20,8 @@ ROOT = Path(__file__).parent
 RESULTS = ROOT / ".nox" / "results"
 PACKAGES = ("penny-kernels", "penny-spec", "penny-cache", "penny-models", "penny-server", "penny-bench")
 PYTHONS = ("3.11", "3.12", "3.13")
+TWO_AT_ONCE = ("--numprocesses=2", "--dist=worksteal")
+"""For the tests of a package, which mostly wait for one process or another; a whole server has both cores itself."""
 
 # The siblings that each package brings with it when it is installed alone: the arrows of the architecture.
 SIBLINGS = {
@@ -53,7 +55,7 @@ def sync(session: nox.Session, *arguments: str) -> None:
 
 
 def run_pytest(session: nox.Session, name: str, *arguments: str | Path) -> None:
-    """Run pytest on one thread, keep its counts as `name`, and remove the environment if all passed."""
+    """Run pytest with one thread a process, keep its counts as `name`, and remove the environment if all passed."""
     report = RESULTS / f"{name}.xml"
     session.run(
         "python", "-m", "pytest", f"--config-file={ROOT / 'pyproject.toml'}", f"--junitxml={report}",
@@ -107,7 +109,8 @@ def tests(session: nox.Session, package: str) -> None:
     sync(session, "--only-group=test", *oracles)
     sync(session, f"--package={package}", "--all-extras", "--inexact")
     folder = f"packages/{package}/tests"
-    run_pytest(session, f"tests-{package}-{session.python}", folder, f"--ignore={folder}/serving")
+    name = f"tests-{package}-{session.python}"
+    run_pytest(session, name, *TWO_AT_ONCE, folder, f"--ignore={folder}/serving")
 
 
 @nox.session
@@ -178,4 +181,4 @@ def test_outside(session: nox.Session, name: str, package: str) -> None:
         tests = Path(outside, "tests")
         shutil.copytree(f"packages/{package}/tests", tests, ignore=shutil.ignore_patterns("serving"))
         with session.chdir(outside):
-            run_pytest(session, name, f"--rootdir={outside}", "tests")
+            run_pytest(session, name, *TWO_AT_ONCE, f"--rootdir={outside}", "tests")

@@ -99,6 +99,11 @@ def test_the_kernel_stamps_data_when_it_comes_and_not_when_it_is_read() -> None:
         listening.accept()[0] as theirs,
     ):
         assert stamps.switch_on(ours)
+        for _ in range(100):  # the kernel starts to stamp a moment after it was asked to
+            theirs.sendall(b"-")
+            if ours.recvmsg(10, SPACE)[1]:
+                break
+            time.sleep(0.01)
         theirs.sendall(b"x")
         time.sleep(0.2)
         data, ancillary, _, _ = ours.recvmsg(10, SPACE)

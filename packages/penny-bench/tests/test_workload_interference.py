@@ -120,10 +120,11 @@ def test_streams_that_stand_still() -> None:
     assert len(together["rate_during"].values) == 2
     assert len(found["alone", "prefill_ttft"].values) == 2
     assert min(together["pause_max_during"].values) > 0.35  # of 0.4, but the event before it may come late
-    assert 0.01 <= together["pause_p50_before"].value < 0.2
-    assert 0.01 <= together["pause_p50_after"].value < 0.2
+    # Of 0.01: after an event that comes late the next one's pause is short.
+    assert 0.005 <= together["pause_p50_before"].value < 0.2
+    assert 0.005 <= together["pause_p50_after"].value < 0.2
     assert together["rate_kept"].value < 50  # at most one token of each in 0.3 s, before 30
-    assert together["rate_before"].value <= 300
+    assert together["rate_before"].value <= 330  # three of 100 a second, in a window of some events
     assert together["prefill_ttft"].value >= 0.3
     slower = sum(together["prefill_ttft"].values) / sum(found["alone", "prefill_ttft"].values)
     assert together["prefill_slowdown"].value == pytest.approx(slower)
