@@ -18,6 +18,7 @@ import nox
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / ".nox" / "results"
+BYTE_CODE = ROOT / ".nox" / "byte-code"
 PACKAGES = ("penny-kernels", "penny-spec", "penny-cache", "penny-models", "penny-server", "penny-bench")
 PYTHONS = ("3.11", "3.12", "3.13")
 TWO_AT_ONCE = ("--numprocesses=2", "--dist=worksteal")
@@ -60,9 +61,16 @@ def run_pytest(session: nox.Session, name: str, *arguments: str | Path) -> None:
     session.run(
         "python", "-m", "pytest", f"--config-file={ROOT / 'pyproject.toml'}", f"--junitxml={report}",
         *map(str, arguments), *session.posargs,
-        env={"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            "OMP_NUM_THREADS": "1",
+            # Many tests start processes that import thousands of modules: their byte code is made once, and kept
+            # out of the source tree.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(BYTE_CODE),
+        },
     )  # fmt: skip
     shutil.rmtree(session.virtualenv.location)
+    shutil.rmtree(BYTE_CODE, ignore_errors=True)
 
 
 @nox.session
