@@ -31,9 +31,9 @@ def test_each_seam_gives_what_stock_lacks() -> None:
     assert set(found["stock"]) == names, "a seam without a case"
     # Three are Triton kernels, which find no GPU driver; the indexer has no CPU form.
     assert found["stock"] == {
-        "cpu.sigmoid-gate": "RuntimeError",
-        "cpu.qsa-indexer": "NotImplementedError",
-        "cpu.qsa-keys": "RuntimeError",
-        "cpu.shared-expert": "RuntimeError",
+        "cpu-next.sigmoid-gate": "RuntimeError",
+        "cpu-next.qsa-indexer": "NotImplementedError",
+        "cpu-next.qsa-keys": "RuntimeError",
+        "cpu-next.shared-expert": "RuntimeError",
     }
     assert found["right"] == dict.fromkeys(names, True)

@@ -49,10 +49,10 @@ def shared_expert() -> bool:
 
 
 CASES: dict[str, Callable[[], bool]] = {
-    "cpu.sigmoid-gate": sigmoid_gate,
-    "cpu.qsa-indexer": qsa_indexer,
-    "cpu.qsa-keys": qsa_keys,
-    "cpu.shared-expert": shared_expert,
+    "cpu-next.sigmoid-gate": sigmoid_gate,
+    "cpu-next.qsa-indexer": qsa_indexer,
+    "cpu-next.qsa-keys": qsa_keys,
+    "cpu-next.shared-expert": shared_expert,
 }
 
 
@@ -65,5 +65,5 @@ def error_of(case: Callable[[], bool]) -> str:
 
 
 stock = {name: error_of(case) for name, case in CASES.items()}
-plugin.apply(tuple(seam for seam in all_seams() if seam.feature == "cpu"))
+plugin.apply(tuple(seam for seam in all_seams() if seam.feature in ("cpu", "cpu-next")))
 print("@" + json.dumps({"stock": stock, "right": {name: case() for name, case in CASES.items()}}))

@@ -1,7 +1,7 @@
 """Flash-Next (``qwen4_exp``) on a CPU: the places where stock has a form for a GPU only.
 
 Everything else of the family has a path in plain PyTorch in stock, or an operation in the ``sgl_kernel`` stand-in.
-Models without sparse attention and experts never call what is changed here.
+They are a feature of their own: what they hook is imported with them, which a server of another family is spared.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from penny_server.sglang.lazy import lazy
 from penny_server.sglang.probes import hooked
 from penny_server.sglang.seam import Kind, Seam
 
+FEATURE = "cpu-next"
 QSA = "sglang.srt.layers.attention.qsa"
 ELEMENTWISE = "sglang.kernels.ops.elementwise.elementwise"
 
@@ -52,7 +53,7 @@ def _seam(
     name: str, target: str, digest: str, summary: str, hook: Any, probe: Any = None, kind: Kind = "replace"
 ) -> Seam:
     return Seam(
-        f"cpu.{name}", "cpu", target, digest, summary, kind, hook, probe or (lambda: hooked(target)),
+        f"{FEATURE}.{name}", FEATURE, target, digest, summary, kind, hook, probe or (lambda: hooked(target)),
         ("scheduler",),
     )  # fmt: skip
 
