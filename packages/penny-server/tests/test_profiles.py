@@ -103,7 +103,9 @@ def test_tiny_next_is_served_as_tiny_27b_is() -> None:
         other = resolved(device)
         launch = resolve(load("tiny-next"), device, Path("/m"), HERE)
         assert launch.args == tuple("tiny-next" if arg == "tiny-27b" else arg for arg in other.args)
-        assert (launch.env, launch.features) == (other.env, other.features)
+        more = ("cpu-next",) if device == "cpu" else ()
+        assert launch.features == (*other.features, *more)
+        assert launch.env == {**other.env, "PENNY_FEATURES": ",".join(launch.features)}
         assert option(launch, "--page-size") == "64"
         # The base back end; that of the family's sparse attention is put in its place by SGLang.
         assert option(launch, "--attention-backend") == attention
