@@ -24,8 +24,8 @@ def origin(data: Path, device: torch.device) -> dict[str, Any]:
 
 
 def same_data(results: dict[str, Any], manifest: dict[str, Any]) -> None:
-    """Raise ``ValueError`` if a run says that it was trained on other tokens than the manifest's."""
-    trained = results.get("train_tokens_sha256", manifest["train_tokens_sha256"])
+    """Raise ``ValueError`` unless a run was trained on the manifest's tokens; ``KeyError`` if it does not say."""
+    trained = results["train_tokens_sha256"]
     if trained != manifest["train_tokens_sha256"]:
         raise ValueError(
             f"The run was trained on tokens with SHA-256 {trained[:12]}..., and the data folder's have "

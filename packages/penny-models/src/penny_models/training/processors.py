@@ -1,10 +1,45 @@
-"""The JSON files beside ``config.json`` that SGLang reads even of a text model."""
+"""What SGLang reads of a checkpoint beside its text model: the frame of ``config.json``, and the files next to it."""
 
 from typing import Any
 
 from penny_models.training.vocabulary import token_id
 
 Json = dict[str, Any]
+
+
+def _vision_config(model_type: str, out_hidden_size: int) -> Json:
+    """Return a vision tower with no blocks: the architecture class needs one, text use never runs it."""
+    return {
+        "model_type": f"{model_type}_vision",
+        "depth": 0,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_heads": 1,
+        "in_channels": 3,
+        "patch_size": 16,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "out_hidden_size": out_hidden_size,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [],
+    }
+
+
+def whole_config(architecture: str, model_type: str, text: Json) -> Json:
+    """Return ``config.json`` around a ``text_config``."""
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "language_model_only": True,
+        "tie_word_embeddings": False,
+        "dtype": "bfloat16",
+        "image_token_id": token_id("<|image_pad|>"),
+        "video_token_id": token_id("<|video_pad|>"),
+        "vision_start_token_id": token_id("<|vision_start|>"),
+        "vision_end_token_id": token_id("<|vision_end|>"),
+        "text_config": text,
+        "vision_config": _vision_config(model_type, text["hidden_size"]),
+    }
 
 
 def generation_config() -> Json:

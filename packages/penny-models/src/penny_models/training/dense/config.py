@@ -1,6 +1,6 @@
 """The shape of ``tiny-27b`` and the JSON files that describe it."""
 
-from penny_models.training.processors import Json
+from penny_models.training.processors import Json, whole_config
 from penny_models.training.vocabulary import MAX_POSITIONS, VOCAB_SIZE, token_id
 
 NAME = "tiny-27b"
@@ -64,36 +64,6 @@ def text_config() -> Json:
     }
 
 
-def vision_config() -> Json:
-    """Return a vision tower with no blocks: the architecture class needs one, text use never runs it."""
-    return {
-        "model_type": "qwen3_5_vision",
-        "depth": 0,
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_heads": 1,
-        "in_channels": 3,
-        "patch_size": 16,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "out_hidden_size": HIDDEN_SIZE,
-        "num_position_embeddings": 16,
-        "deepstack_visual_indexes": [],
-    }
-
-
 def model_config() -> Json:
     """Return the whole ``config.json``."""
-    return {
-        "architectures": ["Qwen3_5ForConditionalGeneration"],
-        "model_type": "qwen3_5",
-        "language_model_only": True,
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "image_token_id": token_id("<|image_pad|>"),
-        "video_token_id": token_id("<|video_pad|>"),
-        "vision_start_token_id": token_id("<|vision_start|>"),
-        "vision_end_token_id": token_id("<|vision_end|>"),
-        "text_config": text_config(),
-        "vision_config": vision_config(),
-    }
+    return whole_config("Qwen3_5ForConditionalGeneration", "qwen3_5", text_config())

@@ -1,6 +1,6 @@
 """The shape of ``tiny-next`` and its ``config.json``."""
 
-from penny_models.training.processors import Json
+from penny_models.training.processors import Json, whole_config
 from penny_models.training.vocabulary import MAX_POSITIONS, VOCAB_SIZE, token_id
 
 NAME = "tiny-next"
@@ -90,36 +90,6 @@ def text_config() -> Json:
     }
 
 
-def vision_config() -> Json:
-    """Return a vision tower with no blocks: the architecture class needs one, text use never runs it."""
-    return {
-        "model_type": "qwen4_exp_vision",
-        "depth": 0,
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_heads": 1,
-        "in_channels": 3,
-        "patch_size": 16,
-        "spatial_merge_size": 2,
-        "temporal_patch_size": 2,
-        "out_hidden_size": HIDDEN_SIZE,
-        "num_position_embeddings": 16,
-        "deepstack_visual_indexes": [],
-    }
-
-
 def model_config() -> Json:
     """Return the whole ``config.json``."""
-    return {
-        "architectures": ["Qwen4ExpForConditionalGeneration"],
-        "model_type": "qwen4_exp",
-        "language_model_only": True,
-        "tie_word_embeddings": False,
-        "dtype": "bfloat16",
-        "image_token_id": token_id("<|image_pad|>"),
-        "video_token_id": token_id("<|video_pad|>"),
-        "vision_start_token_id": token_id("<|vision_start|>"),
-        "vision_end_token_id": token_id("<|vision_end|>"),
-        "text_config": text_config(),
-        "vision_config": vision_config(),
-    }
+    return whole_config("Qwen4ExpForConditionalGeneration", "qwen4_exp", text_config())

@@ -104,7 +104,7 @@ def train_nextn(
     """Train the MTP layer of ``trained`` further, and write weights, ``results.json`` and the curve to ``out``.
 
     Args:
-        data: The data folder of the checkpoint, or another one of its tokenizer.
+        data: The data folder that the checkpoint was trained on; another one is refused.
         trained: A folder with shards and ``results.json``: of the training step, or a whole checkpoint.
         out: The folder to fill; it may be ``trained``. All weights but the layer's come through unchanged.
         minutes: Training time by the clock, after the texts are made.
