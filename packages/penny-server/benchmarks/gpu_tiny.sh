@@ -19,7 +19,8 @@ for dtype in bfloat16 float32; do
   cat "$runs/screen"
   run=$(dirname "$(find "$runs" -name server.log | head -n 1)")
   penny seams --run-dir "$run" --json > "$out/seams-$dtype.json"
-  python3 "$here/same_tokens.py" --url http://127.0.0.1:8001 --checkpoint "$checkpoint" --out "$out/tokens-$dtype.json" 2>&1 | tail -n 20
+  python3 "$here/same_tokens.py" collect --url http://127.0.0.1:8001 --checkpoint "$checkpoint" --out "$out/asked-$dtype.json"
+  python3 "$here/same_tokens.py" explain "$out/asked-$dtype.json" --checkpoint "$checkpoint" --out "$out/tokens-$dtype.json" 2>&1 | tail -n 20
   [ $dtype = bfloat16 ] && bench decode --url http://127.0.0.1:8001 --concurrency 1,8 --tokens 256 --runs 3 --json "$out/decode-$dtype.json"
   kill -INT $supervisor; wait $supervisor; echo "penny serve ended with $?"
   grep -iE "graph|backend|capture|max_total" "$run/server.log" | grep -v it/s | tail -n 15 | cut -c1-200

@@ -1,11 +1,13 @@
 """Compares a server's greedy tokens with transformers' float32 tokens on the same weights, and explains differences.
 
-    python same_tokens.py --url http://127.0.0.1:8001 --checkpoint DIR --out result.json
+    python same_tokens.py collect --url http://127.0.0.1:8001 --checkpoint DIR --out tokens.json [--long 3000]
+    python same_tokens.py explain tokens.json --checkpoint DIR --out result.json
 
-For each prompt the server's tokens are compared one by one. Up to the first difference both models have seen the
+``collect`` asks the server, each prompt twice (the second time its prefix is cached); ``explain`` needs no server and no
+GPU. For each prompt the server's tokens are compared one by one. Up to the first difference both models have seen the
 same tokens, so the reference's logits there say how far apart the two choices are: ``gap`` is the reference's logit
 of its own choice minus that of the server's choice. ``rounding`` is the largest difference that bfloat16 makes to a
-logit of the reference itself at the same places: a gap below twice that is a tie that rounding decides.
+logit of the reference itself at the same place: a gap below twice that is a tie that rounding decides.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 import httpx
 import torch
-from transformers import AutoTokenizer, Qwen3_5ForConditionalGeneration
+from transformers import AutoModelForImageTextToText, AutoTokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serving"))
 from prompts import ALL
@@ -26,9 +28,36 @@ from prompts import ALL
 NEW_TOKENS = 64
 
 
+def ask(url: str, ids: list[int]) -> dict[str, Any]:
+    """The server's greedy continuation of ``NEW_TOKENS`` tokens, and what it says about the prefix and the drafts."""
+    sampling = {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True}
+    response = httpx.post(
+        f"{url}/generate", json={"input_ids": ids, "sampling_params": sampling}, timeout=300
+    )
+    response.raise_for_status()
+    answer = response.json()
+    told = ("cached_tokens", "spec_accept_length", "spec_verify_ct")
+    return {"tokens": answer["output_ids"]} | {k: v for k in told if (v := answer["meta_info"].get(k))}
+
+
+def collect(url: str, checkpoint: Path, long: int) -> dict[str, Any]:
+    """The server's answers to the twenty prompts, and to one of ``long`` tokens if that is not 0."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    prompts = [tokenizer(text)["input_ids"] for text in ALL]
+    if long:
+        rows = "".join(f"row {i}: {i * i % 997}, {i * 7 % 89}\n" for i in range(long))
+        prompts.append(tokenizer(rows)["input_ids"][:long])
+    info = httpx.get(f"{url}/server_info", timeout=60).json()
+    asked = ("device", "dtype", "attention_backend", "speculative_algorithm", "disable_cuda_graph", "version")
+    return {
+        "server": {key: info.get(key) for key in asked},
+        "prompts": [{"ids": ids, "first": ask(url, ids), "again": ask(url, ids)} for ids in prompts],
+    }
+
+
 def load(checkpoint: Path, dtype: torch.dtype) -> Any:
     """The reference model; it never stops at an end marker, so that every answer has the same length."""
-    model = Qwen3_5ForConditionalGeneration.from_pretrained(checkpoint, dtype=dtype).eval()
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=dtype).eval()
     model.generation_config.eos_token_id = None
     return model
 
@@ -46,21 +75,17 @@ def reference_tokens(model: Any, ids: list[int]) -> list[int]:
     return out[0, len(ids) :].tolist()
 
 
-def server_tokens(url: str, ids: list[int]) -> list[int]:
-    """Greedy continuation of ``NEW_TOKENS`` tokens by the server."""
-    sampling = {"temperature": 0, "max_new_tokens": NEW_TOKENS, "ignore_eos": True}
-    response = httpx.post(
-        f"{url}/generate", json={"input_ids": ids, "sampling_params": sampling}, timeout=300
-    )
-    response.raise_for_status()
-    return response.json()["output_ids"]
-
-
-def compare(url: str, exact: Any, rounded: Any, ids: list[int]) -> dict[str, Any]:
+def explain(asked: dict[str, Any], exact: Any, rounded: Any) -> dict[str, Any]:
     """One prompt's row: whether the tokens are the same, else where they part and by what gap."""
-    wanted, found = reference_tokens(exact, ids), server_tokens(url, ids)
+    ids, found = asked["ids"], asked["first"]["tokens"]
+    wanted = reference_tokens(exact, ids)
     first = next((i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b), None)
-    row: dict[str, Any] = {"prompt_tokens": len(ids), "same": first is None}
+    row: dict[str, Any] = {
+        "prompt_tokens": len(ids),
+        "same": first is None,
+        "cached_the_second_time": asked["again"].get("cached_tokens", 0),
+        "same_when_cached": asked["again"]["tokens"] == found,
+    } | {k: v for k in ("spec_accept_length", "spec_verify_ct") if (v := asked["first"].get(k))}
     if first is not None:
         seen = torch.tensor([ids + wanted[:first]])
         logits = exact(seen).logits[0, -1].float()
@@ -73,35 +98,54 @@ def compare(url: str, exact: Any, rounded: Any, ids: list[int]) -> dict[str, Any
     return row
 
 
+def summary(asked: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The result file; with drafts, the tokens for each verify over all prompts, each prompt's first token left out."""
+    different = [row for row in rows if not row["same"]]
+    verifies = sum(row.get("spec_verify_ct", 0) for row in rows)
+    return {
+        "command": "python benchmarks/same_tokens.py explain TOKENS --checkpoint DIR --out FILE",
+        "server": asked["server"],
+        "prompts": len(rows),
+        "tokens_each": NEW_TOKENS,
+        "same": len(rows) - len(different),
+        "same_when_cached": sum(row["same_when_cached"] for row in rows),
+        "explained_by_rounding": sum(row["gap"] < 2 * row["rounding"] for row in different),
+        **({"tokens_per_verify": (NEW_TOKENS - 1) * len(rows) / verifies} if verifies else {}),
+        "rows": rows,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
+    asking = commands.add_parser("collect", help="ask a server")
+    asking.add_argument("--url", required=True)
+    asking.add_argument("--long", type=int, default=0, help="add a prompt of this many tokens")
+    explaining = commands.add_parser("explain", help="compare what was collected with transformers")
+    explaining.add_argument("tokens", type=Path)
+    for command in (asking, explaining):
+        command.add_argument("--checkpoint", type=Path, required=True)
+        command.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    tokenizer = AutoTokenizer.from_pretrained(args.checkpoint)
+    if args.command == "collect":
+        asked = collect(args.url, args.checkpoint, args.long)
+        args.out.write_text(json.dumps(asked) + "\n")
+        print(f"{len(asked['prompts'])} prompts asked twice")
+        return
+    asked = json.loads(args.tokens.read_text())
     exact, rounded = load(args.checkpoint, torch.float32), load(args.checkpoint, torch.bfloat16)
     with torch.inference_mode():
-        rows = [compare(args.url, exact, rounded, tokenizer(text)["input_ids"]) for text in ALL]
-    info = httpx.get(f"{args.url}/server_info", timeout=60).json()
-    different = [row for row in rows if not row["same"]]
-    result = {
-        "command": "python benchmarks/same_tokens.py --url URL --checkpoint DIR --out FILE",
-        "server": {k: info.get(k) for k in ("device", "dtype", "attention_backend", "version")},
-        "prompts": len(rows),
-        "tokens_each": NEW_TOKENS,
-        "same": len(rows) - len(different),
-        "explained_by_rounding": sum(row["gap"] < 2 * row["rounding"] for row in different),
-        "rows": rows,
-    }
+        rows = [explain(row, exact, rounded) for row in asked["prompts"]]
+    result = summary(asked, rows)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
     print(f"{result['same']} of {len(rows)} prompts have the same {NEW_TOKENS} tokens")
-    for row in different:
-        print(
-            f"  parts at token {row['first_difference']}: gap {row['gap']:.4f}, rounding {row['rounding']:.4f}"
-        )
+    for row in rows:
+        if not row["same"]:
+            print(
+                f"  parts at token {row['first_difference']}: gap {row['gap']:.4f}, rounding {row['rounding']:.4f}"
+            )
 
 
 if __name__ == "__main__":

@@ -112,6 +112,22 @@ def install_command(
     typer.echo(f"{report.path}: {report.parameters:,} parameters in {report.shards} files")
 
 
+@app.command("install-nextn")
+def install_nextn_command(
+    out: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="The output folder of the nextn step.")
+    ],
+    checkpoint: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="The checkpoint that the step started from.")
+    ],
+) -> None:
+    """Put the NEXTN step's weights, records and card into a checkpoint, and check it."""
+    from penny_models.training.install import install_nextn
+
+    report = install_nextn(out, checkpoint)
+    typer.echo(f"{report.path}: {report.parameters:,} parameters in {report.shards} files")
+
+
 @app.command("install-draft")
 def install_draft_command(
     out: Annotated[

@@ -46,6 +46,23 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     return check_checkpoint(checkpoint)
 
 
+def install_nextn(out: Path, checkpoint: Path) -> CheckpointReport:
+    """Put the NEXTN stage's weights and records into the checkpoint that it started from, and check the result.
+
+    Raises:
+        ValueError: the run trained another checkpoint.
+    """
+    results = json.loads((out / "results.json").read_text())
+    before = json.loads((checkpoint / "results.json").read_text())
+    if any(results[key] != before[key] for key in ("name", "seed", "steps", "train_tokens_sha256")):
+        raise ValueError(f"{out.name} did not start from {checkpoint.name}.")
+    records = ("model.safetensors.index.json", "results.json", "nextn_curve.json")
+    _copy([*out.glob("*.safetensors"), *(out / name for name in records)], checkpoint)
+    manifest = json.loads((checkpoint / "data_manifest.json").read_text())
+    (checkpoint / "CARD.md").write_text(write_card(results, manifest), encoding="utf-8")
+    return check_checkpoint(checkpoint)
+
+
 def install_draft(out: Path, checkpoint: Path) -> None:
     """Fill ``checkpoint`` from the training run of a DFlash2 draft: weights, configuration, card and records."""
     results = json.loads((out / "results.json").read_text())

@@ -21,7 +21,7 @@ from penny_models.training.loop import CurvePoint, require_numbers
 from penny_models.training.nextn.acceptance import measure
 from penny_models.training.nextn.losses import STEP_WEIGHTS, mtp_losses
 from penny_models.training.optim import Optimiser
-from penny_models.training.origin import origin, same_data
+from penny_models.training.origin import origin, same_split
 from penny_models.training.recipes import Recipe, recipe
 from penny_models.training.run import print_point, shortened, write_curve
 from penny_models.training.schedule import rate_factor
@@ -104,7 +104,7 @@ def train_nextn(
     """Train the MTP layer of ``trained`` further, and write weights, ``results.json`` and the curve to ``out``.
 
     Args:
-        data: The data folder that the checkpoint was trained on; another one is refused.
+        data: A data folder with the checkpoint's tokenizer and split (``origin.same_split``).
         trained: A folder with shards and ``results.json``: of the training step, or a whole checkpoint.
         out: The folder to fill; it may be ``trained``. All weights but the layer's come through unchanged.
         minutes: Training time by the clock, after the texts are made.
@@ -113,7 +113,7 @@ def train_nextn(
         seed: Of everything drawn.
     """
     results = json.loads((trained / "results.json").read_text())
-    same_data(results, json.loads((data / "manifest.json").read_text()))
+    same_split(trained, data)
     made = recipe(results["name"])
     made.use_kernels()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# gpu_checkpoints.sh OUT CASE...: on a GPU machine where the wheels are installed, serve tiny checkpoints with CUDA graphs in
+# bfloat16, with and without their drafts, and keep what each server says: tokens (for `same_tokens.py explain`), seams, log.
+# Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn. NEXT, TARGET and DRAFT name other checkpoint folders than the shipped ones.
+set -uo pipefail
+out=$1 port=${PORT:-8001}
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+penny() { python3 -c "import sys; from penny_server.cli import main; sys.argv[0] = 'penny'; main()" "$@"; }
+shipped() { python3 -c "import sys; from penny_models import tiny; print(tiny.path(sys.argv[1]))" "$1"; }
+nextn=(--set speculative_algorithm=NEXTN --set speculative_num_steps=3 --set speculative_eagle_topk=1 --set speculative_num_draft_tokens=4)
+for case in "$@"; do
+  profile=tiny-27b long=0 options=(--set cuda_graph_backend_prefill=disabled)
+  case $case in
+    next*) checkpoint=${NEXT:-$(shipped tiny-next)} profile=tiny-next long=3000 ;;
+    *) checkpoint=${TARGET:-$(shipped tiny-27b)} ;;
+  esac
+  case $case in
+    27b | next) options=() ;;
+    *-nextn) options+=("${nextn[@]}") ;;
+    *-dflash)
+      options+=(--set speculative_algorithm=DFLASH --set speculative_num_draft_tokens=8 --set speculative_draft_attention_backend="${DRAFT_ATTENTION:-triton}")
+      options+=(--draft "${DRAFT:-$(shipped tiny-27b-dflash2)}") ;;
+    *) echo "no such case: $case" >&2; exit 2 ;;
+  esac
+  echo "== $case"
+  runs=/tmp/runs-$case-$port && rm -rf "$runs" && mkdir -p "$runs"
+  began=$SECONDS
+  serve=(penny serve "$profile" --device cuda --port "$port" --model "$checkpoint" "${options[@]}")
+  "${serve[@]}" --log-dir "$runs" > "$runs/screen" 2>&1 &
+  server=$!
+  for _ in $(seq 200); do grep -q '^curl' "$runs/screen" && break; kill -0 $server 2>/dev/null || break; sleep 1; done
+  echo "screen after $((SECONDS - began)) s:"; tail -n 25 "$runs/screen" | cut -c1-300
+  log=$(find "$runs" -name server.log | head -n 1)
+  penny seams --run-dir "$(dirname "$log")" --json > "$out/seams-$case.json"
+  if ! grep -q '^curl' "$runs/screen"; then  # an assertion of the profile may be wrong; see whether the server serves
+    grep -v 'it/s' "$log" | tail -n 40 | cut -c1-300
+    log=$runs/plain.log
+    eval "$("${serve[@]}" --dry-run)" > "$log" 2>&1 &
+    server=$!
+    for _ in $(seq 100); do sleep 1; curl -sf "http://127.0.0.1:$port/health" > /dev/null && break; kill -0 $server 2>/dev/null || break; done
+    echo "started without the supervisor"; tail -n 5 "$log" | cut -c1-300
+  fi
+  python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json"
+  curl -s "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
+  kill -INT $server 2>/dev/null
+  { sleep 20; kill -9 $server; } 2>/dev/null &
+  wait $server; echo "the server ended with $?"
+  grep -v 'it/s' "$log" | tail -n 300 | cut -c1-300 > "$out/server-$case.log"
+done
