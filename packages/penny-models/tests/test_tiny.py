@@ -28,13 +28,13 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_names_and_path(shipped: Path) -> None:
-    assert tiny.names() == ["tiny-27b"]
+    assert tiny.names() == ["tiny-27b", "tiny-27b-dflash2", "tiny-next"]
     assert shipped.name == "tiny-27b"
     assert shipped.is_dir()
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"named 'tiny27'; shipped: tiny-27b. Did you mean tiny-27b\?"):
+    with pytest.raises(ValueError, match=r"named 'tiny27'; shipped: tiny-27b, tiny-27b-dflash2, tiny-next. Did you mean tiny-27b\?"):
         tiny.path("tiny27")
     with pytest.raises(ValueError, match=r"named '\.\./tiny-27b'"):
         tiny.card("../tiny-27b")

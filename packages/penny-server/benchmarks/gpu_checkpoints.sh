@@ -43,8 +43,7 @@ for case in "$@"; do
   fi
   python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json"
   curl -s "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
-  kill -INT $server 2>/dev/null
-  { sleep 20; kill -9 $server; } 2>/dev/null &
+  penny stop --log-dir "$runs" || kill -TERM $server
   wait $server; echo "the server ended with $?"
   grep -v 'it/s' "$log" | tail -n 300 | cut -c1-300 > "$out/server-$case.log"
 done

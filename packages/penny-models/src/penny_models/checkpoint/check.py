@@ -9,6 +9,7 @@ from typing import Any
 
 from penny_models.checkpoint.errors import CheckpointError, counted, first_names
 from penny_models.checkpoint.expected import Shapes, language_model_tensors, mtp_tensors
+from penny_models.checkpoint.expected_draft import draft_tensors, is_draft
 from penny_models.checkpoint.expected_next import (
     OPTIONAL_BUFFERS,
     NextForm,
@@ -107,12 +108,25 @@ def _language_tensors(
     return next_tensors(shape, prefix, form) | next_mtp_tensors(shape, form), shape.mtp_layers
 
 
+def _inspect_draft(folder: Path, config: dict[str, Any]) -> CheckpointReport:
+    """Inspect a DFlash draft, which has no tokenizer of its own and may be written with a prefix ``model.``."""
+    found, shards = read_tensors(folder)
+    prefix = "model." if "model.fc.weight" in found else ""
+    shapes = draft_tensors(config, folder / "config.json")
+    expected = {f"{prefix}{name}": shape for name, shape in shapes.items()}
+    _compare(folder, found, expected)
+    _check_dtypes(folder, found, expected, ())
+    return _report(folder, config, found, shards, 0, set(expected))
+
+
 def _inspect(folder: Path) -> CheckpointReport:
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise CheckpointError(f"{folder} {state}; expected a checkpoint folder with config.json and weights.")
     where = folder / "config.json"
     config = read_json_object(where)
+    if is_draft(config):
+        return _inspect_draft(folder, config)
     family = family_of(config, where)
     architecture = str(config["architectures"][0])
     modelopt = is_modelopt(config)
@@ -135,15 +149,22 @@ def _inspect(folder: Path) -> CheckpointReport:
     _compare(folder, found, scales)
     _check_dtypes(folder, found, expected | scales, _quantised_dtypes(config, modelopt, block))
 
-    extra = [
-        name
-        for name in found
-        if name not in expected and name not in scales and not name.endswith(OPTIONAL_BUFFERS)
-    ]
+    return _report(folder, config, found, shards, mtp_layers, {*expected, *scales})
+
+
+def _report(
+    folder: Path,
+    config: dict[str, Any],
+    found: dict[str, TensorInfo],
+    shards: int,
+    mtp_layers: int,
+    used: Collection[str],
+) -> CheckpointReport:
+    extra = [name for name in found if name not in used and not name.endswith(OPTIONAL_BUFFERS)]
     warnings = [f"{counted(extra, 'tensor')} will not be used: {first_names(extra)}."] if extra else []
     return CheckpointReport(
         path=str(folder),
-        architecture=architecture,
+        architecture=str(config["architectures"][0]),
         shards=shards,
         tensors=len(found),
         parameters=sum(math.prod(info.shape) for info in found.values()),
@@ -155,11 +176,11 @@ def _inspect(folder: Path) -> CheckpointReport:
 
 
 def check_checkpoint(path: str | Path) -> CheckpointReport:
-    """Check that a folder holds a whole Qwen3.5 or Flash-Next checkpoint, reading only headers and JSON.
+    """Check that a folder holds a whole Qwen3.5, Flash-Next or DFlash draft checkpoint; only headers and JSON are read.
 
-    Checked: configuration, architecture, tokenizer, every shard's presence and length, and the name, shape
-    and dtype of every tensor that ``config.json`` asks for, the NEXTN (MTP) layer included. Stock SGLang
-    does not notice missing tensors. Tensors that nothing asks for only warn.
+    Checked: configuration, architecture, tokenizer (a draft has none), every shard's presence and length, and
+    the name, shape and dtype of every tensor that ``config.json`` asks for, the NEXTN (MTP) layer included.
+    Stock SGLang does not notice missing tensors. Tensors that nothing asks for only warn.
 
     Raises:
         CheckpointError: the checkpoint must not be served; the text is a full sentence.

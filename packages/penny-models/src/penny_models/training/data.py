@@ -24,9 +24,11 @@ CHAT_SHARE_OF_TEXT = 0.2
 KINDS = ("code", "prose", "chat")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, indent: int = 2) -> None:
     """Write indented JSON with a final newline."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def _of_kind(documents: tuple[Document, ...], kind: str) -> tuple[Document, ...]:

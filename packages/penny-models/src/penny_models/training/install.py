@@ -40,7 +40,7 @@ def install(data: Path, out: Path, checkpoint: Path) -> CheckpointReport:
     write_json(checkpoint / "generation_config.json", generation_config())
     write_json(checkpoint / "preprocessor_config.json", image_processor_config())
     write_json(checkpoint / "video_preprocessor_config.json", video_processor_config())
-    write_json(checkpoint / "data_manifest.json", manifest)
+    write_json(checkpoint / "data_manifest.json", manifest, indent=1)  # long lists, and every byte travels
     draw_loss_curve(checkpoint / "loss_curve.json", checkpoint / "loss_curve.png", results["name"])
     (checkpoint / "CARD.md").write_text(write_card(results, manifest), encoding="utf-8")
     return check_checkpoint(checkpoint)

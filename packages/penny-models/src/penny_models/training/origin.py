@@ -50,7 +50,10 @@ def same_split(checkpoint: Path, data: Path) -> None:
         same_data(json.loads((checkpoint / "results.json").read_text()), manifest)
         return
     own = json.loads((checkpoint / "data_manifest.json").read_text())
-    if own["held_out_one_in"] != manifest["held_out_one_in"] or own["held_out_rule"] != manifest["held_out_rule"]:
+    if (
+        own["held_out_one_in"] != manifest["held_out_one_in"]
+        or own["held_out_rule"] != manifest["held_out_rule"]
+    ):
         raise ValueError(f"{checkpoint.name} was trained with another split into training and held-out text.")
     if (checkpoint / "tokenizer.json").read_bytes() != (data / "tokenizer" / "tokenizer.json").read_bytes():
         raise ValueError(f"The data folder's tokenizer is not that of {checkpoint.name}.")

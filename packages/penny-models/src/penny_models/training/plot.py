@@ -29,7 +29,7 @@ def draw_loss_curve(curve: Path, png: Path, name: str) -> None:
     columns = {key: [row[index] for row in data["rows"]] for index, key in enumerate(data["columns"])}
     counted = "tokens" in columns
     along = [tokens / 1e6 for tokens in columns["tokens"]] if counted else columns["step"]
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=110)
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=80)
     for column, label in LABELS.items():
         if column in columns:
             axes.plot(along, smoothed(columns[column]), label=label, linewidth=1.2)
@@ -42,5 +42,5 @@ def draw_loss_curve(curve: Path, png: Path, name: str) -> None:
     axes.grid(alpha=0.3)
     axes.legend()
     figure.tight_layout()
-    figure.savefig(png)
+    figure.savefig(png, pil_kwargs={"optimize": True})
     pyplot.close(figure)
