@@ -68,7 +68,8 @@ def test_an_unknown_name_is_wrong_usage(command: str) -> None:
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr == (
-        "Error: There is no tiny checkpoint named 'tiny-72b'; shipped: tiny-27b. Did you mean tiny-27b?\n"
+        "Error: There is no tiny checkpoint named 'tiny-72b'; shipped: tiny-27b, tiny-27b-dflash2, tiny-next. "
+        "Did you mean tiny-27b?\n"
     )
 
 

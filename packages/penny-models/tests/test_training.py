@@ -279,9 +279,10 @@ def test_a_small_run_from_data_to_checkpoint(small_data: Path, tmp_path: Path) -
     manifest = json.loads((small_data / "manifest.json").read_text())
     assert (tmp_path / "checkpoint" / "CARD.md").read_text(encoding="utf-8") == write_card(results, manifest)
     assert (tmp_path / "checkpoint" / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
-    # Whatever is installed has the files that are shipped: none holds text of the corpus.
+    # Whatever is installed has the files that are shipped, less those of a later stage: none holds text of the corpus.
     installed, shipped = tmp_path / "checkpoint", tiny.path("tiny-27b")
-    assert {file.name for file in installed.iterdir()} == {file.name for file in shipped.iterdir()}
+    later = {"nextn_curve.json"}
+    assert {file.name for file in installed.iterdir()} == {file.name for file in shipped.iterdir()} - later
     for name in ("config", "generation_config", "preprocessor_config", "video_preprocessor_config"):
         assert (installed / f"{name}.json").read_text() == (shipped / f"{name}.json").read_text()
 

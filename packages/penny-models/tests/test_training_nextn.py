@@ -1,6 +1,5 @@
 """The NEXTN stage: its loss, its measure of acceptance against a decode loop, and what it may change."""
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -18,12 +17,12 @@ from penny_models.training.__main__ import app
 from penny_models.training.card import write_card
 from penny_models.training.continuations import continue_prompts
 from penny_models.training.data import write_json
-from penny_models.training.install import install
+from penny_models.training.install import install, install_nextn
 from penny_models.training.loop import require_numbers
 from penny_models.training.nextn.acceptance import drafts_of, measure, walk
 from penny_models.training.nextn.losses import chain_losses
 from penny_models.training.nextn.train import Sizes, own_text, read_model
-from penny_models.training.origin import same_data
+from penny_models.training.origin import same_data, same_split
 from penny_models.training.recipes import recipe
 from penny_models.training.shards import TokenStream, save_streams
 
@@ -143,7 +142,10 @@ def test_only_the_mtp_layer_changes(own_streams: dict[str, TokenStream], tmp_pat
     save_streams(data / "train.npz", {"train": train})
     save_streams(data / "held_out.npz", own_streams)
     manifest = json.loads((shipped / "data_manifest.json").read_text())
-    write_json(data / "manifest.json", {**manifest, "name": "tiny-27b"})
+    write_json(data / "manifest.json", {**manifest, "name": "tiny-27b", "train_tokens_sha256": "ab" * 32})
+    (data / "tokenizer").mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(shipped / name, data / "tokenizer" / name)
     options = ["--out", str(tmp_path / "out"), "--steps", "3", "--small"]
     result = CliRunner().invoke(app, ["nextn", str(data), str(shipped), *options])
     assert result.exit_code == 0, result.output
@@ -167,13 +169,18 @@ def test_only_the_mtp_layer_changes(own_streams: dict[str, TokenStream], tmp_pat
     curve = json.loads((tmp_path / "out" / "nextn_curve.json").read_text())
     assert curve["columns"] == ["step", "seconds", "tokens", "rate", "mtp1", "mtp2", "mtp3"]
     assert curve["rows"][-1][:1] == [3]
-    (data / "tokenizer").mkdir()
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(shipped / name, data / "tokenizer" / name)
-    if importlib.util.find_spec("matplotlib"):  # the loss curve's picture needs the training extra
-        report = install(data, tmp_path / "out", tmp_path / "checkpoint")
-        assert report.parameters == was["parameters"]
-        assert (tmp_path / "checkpoint" / "nextn_curve.json").is_file()
+    installed = shutil.copytree(shipped, tmp_path / "checkpoint")
+    report = install_nextn(tmp_path / "out", installed)
+    assert report.parameters == was["parameters"]
+    assert tensors(installed).keys() == before.keys()
+    assert all(torch.equal(value, after[name]) for name, value in tensors(installed).items())
+    assert (installed / "nextn_curve.json").read_bytes() == (
+        tmp_path / "out" / "nextn_curve.json"
+    ).read_bytes()
+    assert (installed / "CARD.md").read_text() == write_card(results, manifest)
+    assert "the SHA-256\n`abababababababab`" in (installed / "CARD.md").read_text()
+    with pytest.raises(ValueError, match="out did not start from tiny-next"):
+        install_nextn(tmp_path / "out", tiny.path("tiny-next"))
     card = write_card(results, {**manifest, "name": "tiny-27b"})
     found = results["held_out"]["model"]["nextn_acceptance"]["temperature_1"]["all"]["tokens_per_verify"]
     assert f"| 1 | all | {found:.2f} |" in card
@@ -200,6 +207,24 @@ def test_a_run_on_other_data_is_refused(tmp_path: Path) -> None:
         ValueError, match=r"SHA-256 abababababab\.\.\., and the data folder's have cdcdcdcdcdcd"
     ):
         same_data({"train_tokens_sha256": "ab" * 32}, {"train_tokens_sha256": "cd" * 32})
+
+
+def test_data_of_another_day_serve_if_the_split_is_the_same(tmp_path: Path) -> None:
+    shipped = tiny.path("tiny-27b")
+    manifest = json.loads((shipped / "data_manifest.json").read_text())
+    (tmp_path / "tokenizer").mkdir()
+    shutil.copyfile(shipped / "tokenizer.json", tmp_path / "tokenizer" / "tokenizer.json")
+    write_json(tmp_path / "manifest.json", manifest | {"train_tokens_sha256": "cd" * 32})
+    same_split(shipped, tmp_path)
+    write_json(
+        tmp_path / "manifest.json", manifest | {"held_out_one_in": {"code": 2, "prose": 24, "chat": 64}}
+    )
+    with pytest.raises(ValueError, match="tiny-27b was trained with another split"):
+        same_split(shipped, tmp_path)
+    write_json(tmp_path / "manifest.json", manifest)
+    (tmp_path / "tokenizer" / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match="tokenizer is not that of tiny-27b"):
+        same_split(shipped, tmp_path)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run() -> None:
