@@ -15,7 +15,7 @@ RESULTS = ROOT / "docs" / "results"
 UNITS = {"GB": 1e9, "ms": 1e-3, "%": 1e-2}
 FILE = re.compile(r"^File: [\[`]([\w./-]+\.json)", re.MULTILINE)
 ROW = re.compile(r"^\| [^|]+ \|(.+)\| `([\w.]+)` \|$", re.MULTILINE)
-NUMBER = re.compile(r"(\d+(?:\.(\d+))?)(?: (GB|ms|%))?(?= |,|$)")
+NUMBER = re.compile(r"(-?\d+(?:\.(\d+))?)(?: (GB|ms|%))?(?= |,|$)")
 
 
 def rows() -> list[tuple[str, str, str]]:

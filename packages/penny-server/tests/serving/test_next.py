@@ -8,18 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
 from conftest import Server, start, stop
 from prompts import ALL, LONG
-from random_next import write_random
 from test_greedy import NEW_TOKENS, expected
 
 from penny_models import tiny
 from penny_server.profiles import load
 
+CHECKPOINT = tiny.path("tiny-next")
 PROFILE = """\
 name = "next-float32"
 extends = "tiny-next"
@@ -32,36 +31,30 @@ TOLERANCE = 2e-4
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shipped = "tiny-next" in tiny.names()
-    return tiny.path("tiny-next") if shipped else write_random(tmp_path_factory.mktemp("tiny-next"))
-
-
-@pytest.fixture(scope="module")
-def server(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     root = tmp_path_factory.mktemp("next")
     features = [*load("tiny-next").features, "next-float32"]
     (root / "float32.toml").write_text(PROFILE.format(features=features))
-    options = ("--device", "cpu", "--model", str(checkpoint), "--set", "dtype=float32")
+    options = ("--device", "cpu", "--set", "dtype=float32")
     running = start(root, *options, profile=str(root / "float32.toml"))
     yield running
     assert stop(running) == 0
 
 
 @pytest.fixture(scope="module")
-def tokenizer(checkpoint: Path):
+def tokenizer():
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(checkpoint)
+    return AutoTokenizer.from_pretrained(CHECKPOINT)
 
 
 @pytest.fixture(scope="module")
-def reference(checkpoint: Path):
+def reference():
     """The independent implementation: transformers' own model on the same weights in float32."""
     from transformers import Qwen4ExpForConditionalGeneration
 
     torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
-    model = Qwen4ExpForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = Qwen4ExpForConditionalGeneration.from_pretrained(CHECKPOINT, dtype=torch.float32).eval()
     model.generation_config.eos_token_id = None  # every answer goes on to the last token asked for
     return model
 
