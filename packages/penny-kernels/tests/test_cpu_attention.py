@@ -40,7 +40,7 @@ class Pool:
         return torch.stack(out)
 
 
-def decode(pool, query, new):
+def decode(pool, query, new, window=0):
     out = torch.full((*query.shape[:2], pool.v.shape[-1]), float("nan"), dtype=query.dtype)
     lengths = torch.tensor(pool.totals)
     loc = torch.stack([pool.rows(i)[-1] for i in range(len(pool.totals))])
@@ -60,7 +60,7 @@ def decode(pool, query, new):
         0.3,
         0.0,
         False,
-        0,
+        window,
         None,
         None,
     )
@@ -87,7 +87,7 @@ def test_decode(totals, heads, kv_heads, dtype):
     torch.testing.assert_close(decode(pool, query, (None, None)), out, rtol=0, atol=0)
 
 
-def extend(pool, news, query, new, tree=None, causal=True, starts=None):
+def extend(pool, news, query, new, tree=None, causal=True, starts=None, window=0):
     out = torch.full((*query.shape[:2], pool.v.shape[-1]), float("nan"), dtype=query.dtype)
     lengths = torch.tensor(news, dtype=torch.int32)
     starts = lengths.cumsum(0) - lengths if starts is None else starts
@@ -108,7 +108,7 @@ def extend(pool, news, query, new, tree=None, causal=True, starts=None):
         0.3,
         0.0,
         False,
-        0,
+        window,
         None,
         None,
         tree,
@@ -152,6 +152,36 @@ def test_extend(totals, news, heads, kv_heads, dtype, causal):
             token += 1
 
 
+@pytest.mark.parametrize("window", [1, 7, 64, 500])
+@pytest.mark.parametrize("totals", [[1], [7], [200], [63, 64, 65], [1, 200, 7]])
+def test_decode_sees_the_last_tokens_of_a_window(totals, window):
+    pool = Pool(totals, torch.float32)
+    query = torch.randn(len(totals), 4, 16)
+    out = decode(pool, query, (None, None), window)
+    for i, total in enumerate(totals):
+        visible = torch.arange(total) >= total - window
+        assert int(visible.sum()) == min(window, total)
+        want = pool.attend(query[i], i, visible, 0.3)
+        torch.testing.assert_close(out[i].double(), want, **TOLERANCE[torch.float32])
+
+
+@pytest.mark.parametrize("window", [1, 7, 64, 500])
+@pytest.mark.parametrize(("totals", "news"), CASES)
+@pytest.mark.parametrize("causal", [True, False])
+def test_extend_sees_a_window_before_each_token(totals, news, causal, window):
+    pool = Pool(totals, torch.float32)
+    query = torch.randn(sum(news), 4, 16)
+    out = extend(pool, news, query, (None, None), causal=causal, window=window)
+    token = 0
+    for i, (total, count) in enumerate(zip(totals, news, strict=True)):
+        for at in range(total - count, total):
+            places = torch.arange(total)
+            visible = (places > at - window) & (places <= (at if causal else total))
+            want = pool.attend(query[token], i, visible, 0.3)
+            torch.testing.assert_close(out[token].double(), want, **TOLERANCE[torch.float32])
+            token += 1
+
+
 def test_extend_tree():
     # 0 -> (1, 2), 1 -> 3, twice, behind prefixes of 5 and 60 tokens.
     pool = Pool([9, 64], torch.float32)
@@ -186,7 +216,7 @@ def test_values_of_another_width():
 
 @pytest.mark.parametrize(
     ("position", "value", "word"),
-    [(3, 0.5, "k_scale"), (14, 30.0, "logit_cap"), (15, True, "is_cross_attn"), (16, 128, "sliding_window")],
+    [(3, 0.5, "k_scale"), (14, 30.0, "logit_cap"), (15, True, "is_cross_attn")],
 )
 def test_decode_refuses_what_it_does_not_serve(position, value, word):
     pool = Pool([7], torch.float32)

@@ -4,8 +4,8 @@
     python same_tokens.py explain tokens.json --checkpoint DIR --out result.json
 
 ``collect`` asks the server, each prompt twice (the second time its prefix is cached); ``explain`` needs no server and
-no GPU. For each prompt the server's tokens are compared one by one. Up to the first difference both models have seen the
-same tokens, so the reference's logits there say how far apart the two choices are: ``gap`` is the reference's logit
+no GPU. For each prompt the server's tokens are compared one by one. Up to the first difference both models have seen
+the same tokens, so the reference's logits there say how far apart the two choices are: ``gap`` is the reference's logit
 of its own choice minus that of the server's choice. ``rounding`` is the largest difference that bfloat16 makes to a
 logit of the reference itself at the same place: a gap below twice that is a tie that rounding decides.
 """

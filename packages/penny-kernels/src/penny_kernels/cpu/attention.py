@@ -13,14 +13,11 @@ from penny_kernels.cpu.operations import operation
 from penny_kernels.cpu.state_slots import store_slots
 
 
-def _refuse(
-    k_scale: float, v_scale: float, logit_cap: float, cross: bool, sliding_window: int, sinks: Tensor | None
-) -> None:
-    if (k_scale, v_scale) != (1.0, 1.0) or logit_cap > 0 or cross or sliding_window > 0 or sinks is not None:
+def _refuse(k_scale: float, v_scale: float, logit_cap: float, cross: bool, sinks: Tensor | None) -> None:
+    if (k_scale, v_scale) != (1.0, 1.0) or logit_cap > 0 or cross or sinks is not None:
         raise NotImplementedError(
-            "CPU attention serves causal self-attention over an unscaled KV pool; found "
-            f"k_scale={k_scale}, v_scale={v_scale}, logit_cap={logit_cap}, is_cross_attn={cross}, "
-            f"sliding_window={sliding_window}, sinks={'given' if sinks is not None else None}."
+            f"CPU attention serves self-attention over an unscaled KV pool; found k_scale={k_scale}, "
+            f"v_scale={v_scale}, logit_cap={logit_cap}, is_cross_attn={cross}, sinks={sinks is not None}."
         )
 
 
@@ -56,26 +53,28 @@ def decode_attention_cpu(
         req_to_token: [request slots, tokens], pool slot of each token; ``req_pool_indices``: [requests], its
             rows.
         seq_lens: [requests], tokens to attend to, the new one included.
+        sliding_window: only the last this many of them; 0 is all.
 
     Raises:
-        NotImplementedError: for scales, logit caps, cross attention, sliding windows or sinks.
+        NotImplementedError: for scales, logit caps, cross attention or sinks.
     """
-    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sliding_window, sinks)
+    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sinks)
     if key is not None and value is not None:
         store_slots(k_buffer, loc.tolist(), key.view(-1, *k_buffer.shape[1:]))
         store_slots(v_buffer, loc.tolist(), value.view(-1, *v_buffer.shape[1:]))
     kv_heads = k_buffer.shape[1]
     requests, heads, dim = query.shape
-    lengths = seq_lens.tolist()
-    longest = max(lengths)
+    longest = int(seq_lens.max())
     mask = None
-    if requests == 1:
+    if requests == 1 and sliding_window <= 0:
         flat = req_to_token[int(req_pool_indices), :longest]
     else:
         # Padding repeats the request's first token: what the table holds past the end may be anything.
         real = torch.arange(longest) < seq_lens.unsqueeze(1)
         rows = req_to_token[:, :longest].index_select(0, req_pool_indices)
         flat = rows.where(real, rows[:, :1]).view(-1)
+        if sliding_window > 0:
+            real &= torch.arange(longest) >= seq_lens.unsqueeze(1) - sliding_window
         mask = real.view(requests, 1, 1, longest)
     k = k_buffer.index_select(0, flat).view(requests, longest, kv_heads, dim).transpose(1, 2)
     v = v_buffer.index_select(0, flat).view(requests, longest, kv_heads, -1).transpose(1, 2)
@@ -122,11 +121,12 @@ def extend_attention_cpu(
         tree_mask: flat [requests, n, n] bool, which draft token sees which, every request having n new
             tokens.
         is_causal: False lets all new tokens of a request see each other (DFlash blocks).
+        sliding_window: a token sees none that is this many before it or more; 0 is no limit.
 
     Raises:
         NotImplementedError: as decode.
     """
-    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sliding_window, sinks)
+    _refuse(k_scale, v_scale, logit_cap, is_cross_attn, sinks)
     totals, news, starts = seq_lens.tolist(), extend_seq_lens.tolist(), extend_start_loc.tolist()
     if tree_mask is not None:
         tree_mask = tree_mask.view(len(totals), news[0], news[0]).to(torch.bool)
@@ -141,6 +141,7 @@ def extend_attention_cpu(
             sm_scale,
             None if tree_mask is None else tree_mask[group],
             is_causal,
+            sliding_window,
         )
 
 
@@ -181,6 +182,7 @@ def _extend_group(
     sm_scale: float,
     tree: Tensor | None,
     is_causal: bool,
+    window: int,
 ) -> None:
     requests, span = rows.shape
     most = max(group.news)
@@ -206,15 +208,15 @@ def _extend_group(
                 full[~real.view(-1)] = 0  # that first token may not be in the pool yet
         gathered.append(full.view(requests, span, *pool.shape[1:]).transpose(1, 2).to(q_extend.dtype))
 
-    mask: Tensor | None = real.unsqueeze(1)
-    plain = is_causal and tree is None and requests == 1 and group.news == group.totals
+    plain = is_causal and tree is None and window <= 0 and requests == 1 and group.news == group.totals
+    mask = None if plain else real.unsqueeze(1)
     if tree is not None:
         mask = (torch.arange(span) < prefix).unsqueeze(1).repeat(1, most, 1)
         mask.scatter_(2, (prefix + step).unsqueeze(1).expand_as(tree), tree)
-    elif plain:
-        mask = None
-    elif is_causal:
+    elif is_causal and not plain:
         mask = torch.arange(span) <= (prefix + step).unsqueeze(2)
+    if window > 0 and mask is not None:
+        mask = mask & (torch.arange(span) > (prefix + step).unsqueeze(2) - window)
     q = q_extend.index_select(0, tokens)
     if is_new is not None:
         q = q.new_zeros(requests, most, *q.shape[1:]).masked_scatter_(is_new[..., None, None], q)
