@@ -12,6 +12,7 @@ TOOL = Path(__file__).parents[1] / "tools" / "size.py"
 KERNELS = "packages/penny-kernels/src/penny_kernels/cpu"
 SEAMS = "packages/penny-server/src/penny_server/sglang/seams"
 NEXT = f"{SEAMS}/cpu_next.py"
+DRAFTS = {f"{SEAMS}/cpu_spec.py": "n = 0\n", f"{SEAMS}/cpu_dflash.py": "n = 0\n"}
 
 # Six lines of code: import, LIMIT, def, the two lines of `text`, return.
 SIX = '''\
@@ -42,7 +43,7 @@ def run(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
-    for name, text in {NEXT: "n = 0\n", **files}.items():
+    for name, text in {NEXT: "n = 0\n", **DRAFTS, **files}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -55,9 +56,10 @@ def test_lines_of_code_are_those_counted_by_hand(tmp_path: Path) -> None:
     )
     lines = run(root).stdout.splitlines()
     assert lines[0] == f"    6  {KERNELS}/a.py"
-    assert lines[4] == "    1  median of 4 files"
-    assert lines[5] == "CPU operations and CPU seams: 8 of at most 1,200 lines of code."
-    assert lines[6] == "CPU seams of Flash-Next: 1 of at most 80 lines of code."
+    assert lines[6] == "    1  median of 6 files"
+    assert lines[7] == "CPU operations and CPU seams: 8 of at most 1,200 lines of code."
+    assert lines[8] == "CPU seams of Flash-Next: 1 of at most 80 lines of code."
+    assert lines[9] == "CPU seams of speculation: 2 of at most 220 lines of code."
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,18 @@ def test_flash_next_has_a_limit_of_its_own(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "CPU operations and CPU seams: 2 of at most" in result.stdout
     assert "CPU seams of Flash-Next: 81 lines of code, 1 over the limit of 80." in result.stdout
+
+
+def test_speculation_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    files = {
+        f"{KERNELS}/a.py": "x = 1\n",
+        f"{SEAMS}/cpu_other.py": "y = 2\n",
+        f"{SEAMS}/cpu_spec.py": "z = 3\n" * 220,
+    }
+    result = run(tree(tmp_path, files))
+    assert result.returncode == 1
+    assert "CPU operations and CPU seams: 2 of at most" in result.stdout
+    assert "CPU seams of speculation: 221 lines of code, 1 over the limit of 220." in result.stdout
 
 
 def test_a_limit_on_files_that_are_gone_is_a_failure(tmp_path: Path) -> None:

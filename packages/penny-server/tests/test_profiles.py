@@ -51,6 +51,8 @@ def option(launch: Launch, name: str) -> str:
 def test_shipped_profiles_are_valid() -> None:
     assert set(names()) == {
         "tiny-27b",
+        "tiny-27b-dflash2",
+        "tiny-27b-nextn",
         "tiny-next",
         "qwen38-27b",
         "flash-next",
@@ -86,7 +88,7 @@ def test_tiny_27b_on_a_cpu() -> None:
         "SGLANG_ENABLE_TORCH_INFERENCE_MODE": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": "/standin",
-        "PENNY_FEATURES": "progress,pools,requests,seeds,drain,cpu",
+        "PENNY_FEATURES": "progress,pools,requests,seeds,drain,penalties,cpu",
     }
 
 
@@ -94,7 +96,7 @@ def test_tiny_27b_on_a_gpu_has_nothing_of_the_cpu() -> None:
     launch = resolved("cuda")
     assert option(launch, "--device") == "cuda"
     assert option(launch, "--attention-backend") == "triton"
-    assert launch.features == ("progress", "pools", "requests", "seeds", "drain")
+    assert launch.features == ("progress", "pools", "requests", "seeds", "drain", "penalties")
     assert not {"SGLANG_USE_CPU_ENGINE", "TORCHDYNAMO_DISABLE", "PYTHONPATH"} & set(launch.env)
 
 

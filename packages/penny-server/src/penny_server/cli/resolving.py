@@ -60,13 +60,18 @@ def launch_of(asked: Asked) -> tuple[Profile, Launch, tuple[Gpu, ...]]:
     launch = resolved(asked.draft or person.draft)
     drafts = launch.settings.get("speculative_algorithm") and profile.draft is not None
     if drafts and not launch.settings.get("speculative_draft_model_path"):
-        launch = resolved(NO_DRAFT if asked.dry else _profiles_draft(profile))
+        unknown = asked.dry and profile.draft is not None and profile.draft.required
+        launch = resolved(NO_DRAFT if unknown else _profiles_draft(profile))
     return profile, launch, gpus
 
 
 def _profiles_draft(profile: Profile) -> Path:
     if profile.draft is not None and profile.draft.path is not None:
         return profile.draft.path
+    if profile.draft is not None and profile.draft.tiny is not None:
+        from penny_models import tiny
+
+        return tiny.path(profile.draft.tiny)
     raise PennyError(
         f"The profile {profile.name} comes without the checkpoint of its draft model.",
         ExitCode.USAGE,

@@ -25,8 +25,8 @@ DEFAULT_PROFILE = "flash-next-frspec"
 
 def _folder() -> dict[str, str]:
     folder = files("penny_server.profiles")
-    found = sorted(f.name for f in folder.iterdir() if f.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): folder.joinpath(name).read_text(encoding="utf-8") for name in found}
+    found = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+    return {name: folder.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in found}
 
 
 def names() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from penny_server.errors import ExitCode
 from penny_server.profiles.options import as_table
 from penny_server.profiles.rules.base import Case, refuse
+from penny_server.profiles.rules.token_map import check_token_map
 
 CODER_MARK = "<function="
 """How the templates of Qwen3-Coder and Qwen3.5 and later write a call; `CODER_PARSERS` read it."""
@@ -29,6 +30,7 @@ def check_model(case: Case, folder: Path) -> None:
     config = _read_config(folder)
     text = {**config, **text_config(config)}
     _files(case)
+    check_token_map(case, folder)
     _interval(text, folder)
     _dtype(case, text)
     _context(case, text)

@@ -16,6 +16,10 @@ WORKER = "sglang.srt.speculative.dflash_worker_v2.DFlashWorkerV2.forward_batch_g
 BACKEND = "sglang.srt.layers.attention.intel_amx_backend.IntelAMXAttnBackend._build_extend_metadata"
 
 
+CHOICES = "sglang.srt.arg_groups.choices.DRAFT_ATTENTION_BACKEND_CHOICES"
+TOPK = "sglang.srt.models.dflash._radix_topk"
+
+
 class _Willing:
     """The platform as it is, but that it says yes to DFLASH, as a platform outside of SGLang's tree may."""
 
@@ -66,13 +70,39 @@ def _no_streams() -> None:
     def record_stream(self: torch.Tensor, stream: Any) -> None:
         return None
 
-    torch.Tensor.record_stream = record_stream  # type: ignore[method-assign]
+    torch.Tensor.record_stream = record_stream  # type: ignore[method-assign, assignment]
 
 
 def _streams_are_ignored() -> bool:
     import torch
 
     return torch.zeros(1).record_stream(None) is None  # type: ignore[arg-type, func-returns-value]
+
+
+def _offer_backend() -> None:
+    from sglang.srt.arg_groups import choices
+
+    choices.add_draft_attention_backend_choices(["intel_amx"])
+
+
+def _backend_is_offered() -> bool:
+    from sglang.srt.arg_groups import choices
+
+    return "intel_amx" in choices.DRAFT_ATTENTION_BACKEND_CHOICES
+
+
+def _torch_candidates() -> None:
+    """Where FlashInfer can be imported, stock calls its top-k on any device; beside it is the form of PyTorch."""
+    from sglang.srt.models import dflash
+
+    dflash._flashinfer_top_k = None
+
+
+def _candidates_are_found() -> bool:
+    import torch
+    from sglang.srt.models import dflash
+
+    return bool(dflash._radix_topk(torch.tensor([[1.0, 3.0, 2.0]]), 2)[1].tolist() == [[1, 2]])
 
 
 def _chain_mask() -> None:
@@ -111,7 +141,27 @@ def _seam(
     )
 
 
+BOTH: tuple[Role, ...] = ("main", "scheduler")
 SEAMS = (
+    _seam(
+        "backend",
+        CHOICES,
+        "615aa41fb5e2249c",
+        "offers the CPU attention to drafts",
+        "set",
+        _offer_backend,
+        _backend_is_offered,
+        BOTH,
+    ),
+    _seam(
+        "top-k",
+        TOPK,
+        "36f02c6d2f2bdf67",
+        "finds candidates with PyTorch",
+        "set",
+        _torch_candidates,
+        _candidates_are_found,
+    ),
     _seam(
         "device",
         HOOK,

@@ -1,0 +1,105 @@
+"""Speculation on the CPU, in float32: greedy output is transformers' own, whatever drafted it.
+
+One server for each kind of draft. What the plain server gives is compared with transformers in `test_greedy`, so these
+are compared with transformers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import Server, start, stop
+from prompts import ALL, LONG
+from test_greedy import expected
+
+NEW_TOKENS = 128
+LEAST = {"tiny-27b-nextn": 2.0, "tiny-27b-dflash2": 2.8}
+"""Tokens of each verify over the twenty prompts, at temperature 0."""
+PENALTIES = [
+    {"presence_penalty": 0.6},
+    {"presence_penalty": -0.5},
+    {"frequency_penalty": 0.4},
+    {"frequency_penalty": -0.1},
+    {"repetition_penalty": 1.3},
+    {"repetition_penalty": 0.9},
+    {"presence_penalty": 1.5, "frequency_penalty": 0.7},
+    {"frequency_penalty": 0.3, "repetition_penalty": 1.1},
+    {"presence_penalty": 0.2, "frequency_penalty": 0.2, "repetition_penalty": 1.2},
+    {"repetition_penalty": 1.5, "logit_bias": {"5": 3.0, "17": -100.0}},
+]
+"""Ten settings of what a request may ask for."""
+
+
+@pytest.fixture(scope="module", params=list(LEAST))
+def drafting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = start(
+        tmp_path_factory.mktemp(request.param),
+        "--device",
+        "cpu",
+        "--set",
+        "dtype=float32",
+        profile=request.param,
+    )
+    yield running
+    assert stop(running) == 0
+
+
+@pytest.fixture(scope="module")
+def answers(reference, tokenizer) -> list[tuple[list[int], list[int]]]:
+    """Each prompt's tokens and transformers' continuation."""
+    prompts = [tokenizer(text)["input_ids"] for text in ALL]
+    return [(ids, expected(reference, ids, NEW_TOKENS)) for ids in prompts]
+
+
+def test_tokens_equal_transformers_one_by_one_and_from_the_cache(drafting, answers, request) -> None:
+    verifies = 0
+    for ids, wanted in answers:
+        first = drafting.generate(ids, NEW_TOKENS)
+        again = drafting.generate(ids, NEW_TOKENS)
+        assert first["output_ids"] == again["output_ids"] == wanted
+        assert again["meta_info"]["cached_tokens"] >= 64 * ((len(ids) - 1) // 64)
+        verifies += first["meta_info"]["spec_verify_ct"]
+    assert (NEW_TOKENS - 1) * len(answers) / verifies >= LEAST[request.node.callspec.params["drafting"]]
+
+
+def test_four_streams_at_once_give_the_same(drafting, answers) -> None:
+    drafting.post("/flush_cache", {})
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda row: drafting.generate(row[0], NEW_TOKENS)["output_ids"], answers))
+    assert found == [wanted for _, wanted in answers]
+
+
+@pytest.mark.parametrize("asked", PENALTIES, ids=lambda asked: "-".join(f"{k}={v}" for k, v in asked.items()))
+def test_penalties_give_what_the_server_without_drafts_gives(drafting, server, tokenizer, asked) -> None:
+    """Without the seams of `spec-penalties` stock drops them (DFLASH) or counts one token of each block (NEXTN)."""
+    for text in (ALL[0], ALL[5], ALL[8], LONG[2]):
+        ids = tokenizer(text)["input_ids"]
+        plain = server.generate(ids, 64)["output_ids"]
+        wanted = server.generate(ids, 64, **asked)["output_ids"]
+        found = drafting.generate(ids, 64, **asked)
+        assert found["output_ids"] == wanted
+        assert found["meta_info"]["spec_verify_ct"] < 63  # it did draft
+    assert wanted != plain
+
+
+def test_penalties_of_several_requests_in_one_batch(drafting, server, tokenizer) -> None:
+    """Each has its own, and some have none."""
+    asked = [{}, *PENALTIES[:3], {}, *PENALTIES[6:9]]
+    ids = tokenizer(ALL[8])["input_ids"]
+    wanted = [server.generate(ids, 48, **settings)["output_ids"] for settings in asked]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(lambda settings: drafting.generate(ids, 48, **settings)["output_ids"], asked))
+    assert found == wanted
+
+
+def test_an_end_marker_is_held_back_until_there_are_enough_tokens(drafting, server, tokenizer) -> None:
+    chat = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    ids = tokenizer(chat)["input_ids"]
+    short = server.generate(ids, 64, ignore_eos=False)["output_ids"]
+    assert len(short) < 40  # it ends by itself
+    asked = {"ignore_eos": False, "min_new_tokens": len(short) + 5}
+    wanted = server.generate(ids, 64, **asked)["output_ids"]
+    assert len(wanted) > len(short)
+    assert drafting.generate(ids, 64, **asked)["output_ids"] == wanted

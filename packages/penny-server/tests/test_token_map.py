@@ -1,0 +1,105 @@
+"""The draft-vocabulary map before the start: what a user may give, and what each wrong one is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from penny_models import tiny
+from penny_server.errors import ExitCode, PennyError
+from penny_server.profiles.rules import Case
+from penny_server.profiles.rules.token_map import check_token_map
+
+CHECKPOINT = tiny.path("tiny-27b")
+SPECIAL = range(4070, 4096)
+
+
+def check(path: Path | str) -> None:
+    settings = {"speculative_algorithm": "NEXTN", "speculative_token_map": str(path)}
+    check_token_map(Case(settings, {}, "cpu", None), CHECKPOINT)
+
+
+def save(path: Path, ids: object) -> Path:
+    torch.save(ids, path)
+    return path
+
+
+def test_a_map_without_a_manifest_is_taken_by_its_form(tmp_path: Path) -> None:
+    check(save(tmp_path / "map.pt", torch.arange(0, 4096, 2)))
+
+
+def test_no_map_and_a_repository_are_left_alone() -> None:
+    check("")
+    check("someone/some-model/map.pt")
+
+
+@pytest.mark.parametrize(
+    ("ids", "word"),
+    [
+        (torch.tensor([0, 1, 4096]), "vocabulary ends at 4,095"),
+        (torch.tensor([-1, 1]), "not negative"),
+        (torch.tensor([3, 1]), "id 1 after 3"),
+        (torch.tensor([1, 1, 2]), "id 1 twice"),
+        (torch.zeros(0, dtype=torch.int64), "is empty"),
+        (torch.arange(5000), "vocabulary 4,096"),
+        (torch.tensor([1.0, 2.0]), "holds torch.float32"),
+        ([1, 2, 3], "holds a list"),
+        ("a text", "holds a str"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " in value else "",
+)
+def test_a_map_that_is_none_is_a_checkpoint_error(tmp_path: Path, ids: object, word: str) -> None:
+    with pytest.raises(PennyError, match=word) as caught:
+        check(save(tmp_path / "map.pt", ids))
+    assert caught.value.exit_code == ExitCode.CHECKPOINT
+
+
+class Planted:
+    """A pickle that would leave a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+def test_code_in_a_map_is_not_executed(tmp_path: Path) -> None:
+    mark = tmp_path / "executed"
+    planted = tmp_path / "map.pt"
+    torch.save(Planted(mark), planted)
+    with pytest.raises(PennyError, match="without executing code"):
+        check(planted)
+    assert not mark.exists()
+    planted.write_bytes(pickle.dumps(Planted(mark)))
+    with pytest.raises(PennyError, match="without executing code"):
+        check(planted)
+    assert not mark.exists()
+    pickle.loads(planted.read_bytes())  # it would have
+    assert mark.exists()
+
+
+def test_a_map_of_another_tokenizer_is_named(tmp_path: Path) -> None:
+    ids = torch.tensor([*range(100), *SPECIAL])
+    path = save(tmp_path / "map.pt", ids)
+    tokenizer = hashlib.sha256((CHECKPOINT / "tokenizer.json").read_bytes()).hexdigest()
+    manifest = {
+        "size": len(ids),
+        "ids_sha256": hashlib.sha256(ids.numpy().astype("<i8").tobytes()).hexdigest(),
+        "map_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "tokenizer_sha256": tokenizer,
+        "tokenizer_vocab_size": 4096,
+        "model_vocab_size": 4096,
+        "special_ids": [],
+    }
+    (tmp_path / "map.manifest.json").write_text(json.dumps(manifest))
+    check(path)
+    (tmp_path / "map.manifest.json").write_text(json.dumps(manifest | {"tokenizer_sha256": "ab" * 32}))
+    with pytest.raises(PennyError, match=f"tokenizer_sha256 {'ab' * 32}; {tokenizer} was found") as caught:
+        check(path)
+    assert "penny-spec map build" in caught.value.hint
