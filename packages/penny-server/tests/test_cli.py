@@ -155,7 +155,11 @@ def test_dry_run_as_json_agrees(tmp_path: Path) -> None:
             3,
             "needs an NVIDIA GPU with compute capability 12.0, and this machine has no",
         ),
-        (["serve", "qwen38-27b"], 3, "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next."),
+        (
+            ["serve", "qwen38-27b"],
+            3,
+            "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next.",
+        ),
         (
             ["serve", "qwen38-27b", "--device", "cpu"],
             2,
@@ -252,7 +256,9 @@ def test_gpu_that_does_not_fit() -> None:
         "The profile qwen38-27b needs an NVIDIA GPU with compute capability 12.0, "
         "and this machine has NVIDIA H200 with compute capability 9.0."
     )
-    assert caught.value.hint == "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next."
+    assert (
+        caught.value.hint == "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next."
+    )
 
 
 def test_gpu_asked_for_without_one() -> None:

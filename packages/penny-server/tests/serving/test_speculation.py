@@ -19,9 +19,9 @@ LEAST = {"tiny-27b-nextn": 2.0, "tiny-27b-dflash2": 2.8}
 """Tokens of each verify over the twenty prompts, at temperature 0."""
 PENALTIES = [
     {"presence_penalty": 0.6},
-    {"presence_penalty": -0.5},
+    {"presence_penalty": -1.5},
     {"frequency_penalty": 0.4},
-    {"frequency_penalty": -0.1},
+    {"frequency_penalty": -0.5},
     {"repetition_penalty": 1.3},
     {"repetition_penalty": 0.9},
     {"presence_penalty": 1.5, "frequency_penalty": 0.7},
@@ -74,6 +74,7 @@ def test_four_streams_at_once_give_the_same(drafting, answers) -> None:
 @pytest.mark.parametrize("asked", PENALTIES, ids=lambda asked: "-".join(f"{k}={v}" for k, v in asked.items()))
 def test_penalties_give_what_the_server_without_drafts_gives(drafting, server, tokenizer, asked) -> None:
     """Without the seams of `spec-penalties` stock drops them (DFLASH) or counts one token of each block (NEXTN)."""
+    changed = 0
     for text in (ALL[0], ALL[5], ALL[8], LONG[2]):
         ids = tokenizer(text)["input_ids"]
         plain = server.generate(ids, 64)["output_ids"]
@@ -81,7 +82,8 @@ def test_penalties_give_what_the_server_without_drafts_gives(drafting, server, t
         found = drafting.generate(ids, 64, **asked)
         assert found["output_ids"] == wanted
         assert found["meta_info"]["spec_verify_ct"] < 63  # it did draft
-    assert wanted != plain
+        changed += wanted != plain
+    assert changed
 
 
 def test_penalties_of_several_requests_in_one_batch(drafting, server, tokenizer) -> None:
