@@ -57,9 +57,11 @@ def test_tokens_equal_transformers_one_by_one_and_from_the_cache(drafting, answe
     verifies = 0
     for ids, wanted in answers:
         first = drafting.generate(ids, NEW_TOKENS)
-        again = drafting.generate(ids, NEW_TOKENS)
-        assert first["output_ids"] == again["output_ids"] == wanted
-        assert again["meta_info"]["cached_tokens"] >= 64 * ((len(ids) - 1) // 64)
+        assert first["output_ids"] == wanted
+        if len(ids) > 64:  # a page of the prefix cache
+            again = drafting.generate(ids, NEW_TOKENS)
+            assert again["output_ids"] == wanted
+            assert again["meta_info"]["cached_tokens"] >= 64 * ((len(ids) - 1) // 64)
         verifies += first["meta_info"]["spec_verify_ct"]
     assert (NEW_TOKENS - 1) * len(answers) / verifies >= LEAST[request.node.callspec.params["drafting"]]
 
@@ -71,19 +73,24 @@ def test_four_streams_at_once_give_the_same(drafting, answers) -> None:
     assert found == [wanted for _, wanted in answers]
 
 
-@pytest.mark.parametrize("asked", PENALTIES, ids=lambda asked: "-".join(f"{k}={v}" for k, v in asked.items()))
-def test_penalties_give_what_the_server_without_drafts_gives(drafting, server, tokenizer, asked) -> None:
-    """Without the seams of `spec-penalties` stock drops them (DFLASH) or counts one token of each block (NEXTN)."""
-    changed = 0
-    for text in (ALL[0], ALL[5], ALL[8], LONG[2]):
-        ids = tokenizer(text)["input_ids"]
-        plain = server.generate(ids, 64)["output_ids"]
+@pytest.fixture(scope="module")
+def penalised(server, tokenizer) -> list[tuple[dict, list[int], list[int]]]:
+    """Settings, a prompt, and what the server without drafts gives; each setting changes what it would give otherwise."""
+    rows = []
+    for index, asked in enumerate(PENALTIES):
+        ids = tokenizer((ALL[0], ALL[8], LONG[2])[index % 3])["input_ids"]
         wanted = server.generate(ids, 64, **asked)["output_ids"]
+        assert wanted != server.generate(ids, 64)["output_ids"], asked
+        rows.append((asked, ids, wanted))
+    return rows
+
+
+def test_penalties_give_what_the_server_without_drafts_gives(drafting, penalised) -> None:
+    """Without the seams of `spec-penalties` stock drops them (DFLASH) or counts one token of each block (NEXTN)."""
+    for asked, ids, wanted in penalised:
         found = drafting.generate(ids, 64, **asked)
-        assert found["output_ids"] == wanted
+        assert found["output_ids"] == wanted, asked
         assert found["meta_info"]["spec_verify_ct"] < 63  # it did draft
-        changed += wanted != plain
-    assert changed
 
 
 def test_penalties_of_several_requests_in_one_batch(drafting, server, tokenizer) -> None:
