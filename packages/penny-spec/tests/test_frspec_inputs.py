@@ -52,6 +52,7 @@ def zstd(data: bytes) -> bytes:
         ("a.jsonl.zst", zstd(ROWS)),
         ("a.jsonl.zst", two_members(ROWS, zstd)),
     ],
+    ids=range(7),  # not the data: a gzip file holds the second in which it was made
 )
 def test_rows_from_each_form(name: str, data: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
@@ -178,6 +179,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
         ("a.txt", b"cut \xc3", r"a\.txt is no UTF-8"),
         ("a.txt", b"a\0b", r"a\.txt holds NUL bytes"),
     ],
+    ids=range(15),  # not the data: a gzip file holds the second in which it was made
 )
 def test_bad_inputs(name: str, data: bytes, sentence: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)

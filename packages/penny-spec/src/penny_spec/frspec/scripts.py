@@ -10,6 +10,8 @@ from penny_spec.frspec.vocabulary import Vocabulary
 
 _NAMES = {"CJK": "Han", "IDEOGRAPHIC": "Han", "HENTAIGANA": "Hiragana", "LETTER": "Latin"}
 _WIDTHS = ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL", "CIRCLED", "SQUARED", "PARENTHESIZED")
+_LETTERS_OF = ("CYRILLIC", "GEORGIAN", "GREEK")
+"""Scripts with letters named `MODIFIER LETTER <script> ...`; the other modifier letters are mostly Latin."""
 ADDED, PARTIAL, NO_LETTERS = "added tokens", "parts of a character", "no letters"
 
 
@@ -52,5 +54,7 @@ def scripts(ids: Iterable[int], vocabulary: Vocabulary) -> list[ScriptRow]:
 def _script(letter: str) -> str:
     words = unicodedata.name(letter, "UNNAMED").replace("-", " ").split()
     if words[0] in _WIDTHS and len(words) > 1:
+        words = words[1:]
+    if words[0] == "LETTER" and words[1] in _LETTERS_OF:
         words = words[1:]
     return _NAMES.get(words[0], words[0].capitalize())
