@@ -216,7 +216,10 @@ def test_unbuilt_features_are_refused_by_name_and_can_be_left_out() -> None:
     plain = resolve(profile, "cuda", Path("/m"), HERE, without=without)
     check_fit(profile, plain, [PRO_6000])
     assert plain.needs == ()
-    assert plain.env["PENNY_FEATURES"] == "progress,pools,requests,drain,effort"
+    assert (
+        plain.env["PENNY_FEATURES"]
+        == "progress,pools,requests,drain,effort,penalties,spec-penalties,token-map"
+    )
     gone = {"speculative_token_map", "hicache_storage_backend", "chat_template", "max_total_tokens"}
     assert not gone & set(plain.settings)
     assert plain.settings["mem_fraction_static"] == 0.97
