@@ -116,3 +116,13 @@ def test_an_end_marker_is_held_back_until_there_are_enough_tokens(drafting, serv
     wanted = server.generate(ids, 64, **asked)["output_ids"]
     assert len(wanted) > len(short)
     assert drafting.generate(ids, 64, **asked)["output_ids"] == wanted
+
+
+@pytest.mark.parametrize("profile", list(LEAST))
+def test_the_profile_as_a_user_starts_it(profile, tmp_path, tokenizer) -> None:
+    """In bfloat16, where stock takes other kernels."""
+    running = start(tmp_path, "--device", "cpu", profile=profile)
+    answer = running.generate(tokenizer(ALL[0])["input_ids"], 32)
+    assert len(answer["output_ids"]) == 32
+    assert answer["meta_info"]["spec_verify_ct"] < 20
+    assert stop(running) == 0

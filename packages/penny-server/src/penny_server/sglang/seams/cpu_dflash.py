@@ -18,6 +18,7 @@ BACKEND = "sglang.srt.layers.attention.intel_amx_backend.IntelAMXAttnBackend._bu
 
 CHOICES = "sglang.srt.arg_groups.choices.DRAFT_ATTENTION_BACKEND_CHOICES"
 TOPK = "sglang.srt.models.dflash._radix_topk"
+ATTENTION = "sglang.srt.models.dflash.DFlashAttention.__init__"
 
 
 class _Willing:
@@ -61,6 +62,12 @@ def _own_dtype(original: Callable[..., Any], runner: Any, batch: Any, *args: Any
     if batch.input_embeds is not None and batch.replace_embeds is None:
         kwargs["input_embeds"] = batch.input_embeds.to(runner.dtype)
     return kwargs
+
+
+def _plain_rotary(original: Callable[..., None], attention: Any, *args: Any, **kwargs: Any) -> None:
+    """In bfloat16 stock norms and rotates with a Triton kernel; its other dtypes take the plain operations."""
+    original(attention, *args, **kwargs)
+    attention.use_table_qk_norm_rope = False
 
 
 def _no_streams() -> None:
@@ -178,6 +185,14 @@ SEAMS = (
         "keeps given embeddings in the model's dtype",
         "around",
         _own_dtype,
+    ),
+    _seam(
+        "rotary",
+        ATTENTION,
+        "a3f49ffdee1f8362",
+        "norms and rotates with the plain operations",
+        "around",
+        _plain_rotary,
     ),
     _seam(
         "streams",
