@@ -125,4 +125,6 @@ def test_the_profile_as_a_user_starts_it(profile, tmp_path, tokenizer) -> None:
     answer = running.generate(tokenizer(ALL[0])["input_ids"], 32)
     assert len(answer["output_ids"]) == 32
     assert answer["meta_info"]["spec_verify_ct"] < 20
+    drawn = running.generate(tokenizer(ALL[0])["input_ids"], 32, temperature=1.0)
+    assert len(drawn["output_ids"]) == 32
     assert stop(running) == 0

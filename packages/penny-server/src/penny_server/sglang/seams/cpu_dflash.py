@@ -18,6 +18,7 @@ BACKEND = "sglang.srt.layers.attention.intel_amx_backend.IntelAMXAttnBackend._bu
 
 CHOICES = "sglang.srt.arg_groups.choices.DRAFT_ATTENTION_BACKEND_CHOICES"
 TOPK = "sglang.srt.models.dflash._radix_topk"
+REJECT = "sglang.kernels.ops.speculative.reject_sampling.chain_speculative_sampling_triton"
 ATTENTION = "sglang.srt.models.dflash.DFlashAttention.__init__"
 
 
@@ -68,6 +69,26 @@ def _plain_rotary(original: Callable[..., None], attention: Any, *args: Any, **k
     """In bfloat16 stock norms and rotates with a Triton kernel; its other dtypes take the plain operations."""
     original(attention, *args, **kwargs)
     attention.use_table_qk_norm_rope = False
+
+
+def _reject(**given: Any) -> None:
+    """Stock's rejection sampling of a chain, by penny-spec; what is accepted goes to where stock's kernel writes it."""
+    import torch
+
+    from penny_spec.verify import rejection
+
+    drafts, places = given["candidates"][:, 1:].long(), given["retrive_index"].long()
+    slots = (
+        given["uniform_samples"][:, : drafts.shape[1]],
+        given["uniform_samples_for_final_sampling"][:, None],
+    )
+    coins = torch.cat(slots, 1)
+    draft, target = given["draft_probs"].float(), given["target_probs"].float()
+    verdict = rejection(drafts, draft, target, coins, validate=False)
+    kept = torch.arange(places.shape[1]) <= verdict.accepted[:, None]
+    given["accept_token_num"].copy_(verdict.accepted)
+    given["accept_index"].copy_(places.where(kept, given["accept_index"]))
+    given["predicts"][places[kept]] = verdict.tokens[kept].to(given["predicts"].dtype)
 
 
 def _no_streams() -> None:
@@ -185,6 +206,9 @@ SEAMS = (
         "keeps given embeddings in the model's dtype",
         "around",
         _own_dtype,
+    ),
+    _seam(
+        "rejection", REJECT, "405e6a077e7f13b4", "verifies sampled drafts with penny-spec", "replace", _reject
     ),
     _seam(
         "rotary",
