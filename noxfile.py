@@ -23,7 +23,7 @@ PACKAGES = ("penny-kernels", "penny-spec", "penny-cache", "penny-models", "penny
 PYTHONS = ("3.11", "3.12", "3.13")
 LEFT_OUT = {
     *((package, "3.12") for package in PACKAGES if package != "penny-cache"),
-    *((package, "3.11") for package in ("penny-spec", "penny-server")),
+    *((package, "3.11") for package in ("penny-spec", "penny-models", "penny-server", "penny-bench")),
 }
 """The longest suites in CI: `wheels` and `lowest` run with 3.11, and 3.12 lies between 3.11 and 3.13.
 Asked for by name (`uv run nox -s "tests-3.12(penny-bench)" -- -q`, any argument), they run."""
