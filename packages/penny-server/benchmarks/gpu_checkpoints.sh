@@ -29,12 +29,13 @@ for case in "$@"; do
   serve=(penny serve "$profile" --device cuda --port "$port" --model "$checkpoint" "${options[@]}")
   "${serve[@]}" --log-dir "$runs" > "$runs/screen" 2>&1 &
   server=$!
-  for _ in $(seq 200); do grep -q '^curl' "$runs/screen" && break; kill -0 $server 2>/dev/null || break; sleep 1; done
+  for _ in $(seq "${READY_S:-200}"); do grep -q '^curl' "$runs/screen" && break; kill -0 $server 2>/dev/null || break; sleep 1; done
   echo "screen after $((SECONDS - began)) s:"; tail -n 25 "$runs/screen" | cut -c1-300
   log=$(find "$runs" -name server.log | head -n 1)
   penny seams --run-dir "$(dirname "$log")" --json > "$out/seams-$case.json"
   if ! grep -q '^curl' "$runs/screen"; then  # an assertion of the profile may be wrong; see whether the server serves
     grep -v 'it/s' "$log" | tail -n 40 | cut -c1-300
+    penny stop --log-dir "$runs"; wait $server  # it may still be starting, and hold the port
     log=$runs/plain.log
     eval "$("${serve[@]}" --dry-run)" > "$log" 2>&1 &
     server=$!
@@ -43,7 +44,7 @@ for case in "$@"; do
   fi
   python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json"
   curl -s "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
-  penny stop --log-dir "$runs" || kill -TERM $server
+  penny stop --log-dir "$runs" || kill -TERM $server  # without the supervisor it is a plain process
   wait $server; echo "the server ended with $?"
   grep -v 'it/s' "$log" | tail -n 300 | cut -c1-300 > "$out/server-$case.log"
 done

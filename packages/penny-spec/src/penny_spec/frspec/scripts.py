@@ -55,6 +55,6 @@ def _script(letter: str) -> str:
     words = unicodedata.name(letter, "UNNAMED").replace("-", " ").split()
     if words[0] in _WIDTHS and len(words) > 1:
         words = words[1:]
-    if words[0] == "LETTER" and words[1] in _LETTERS_OF:
+    if words[0] == "LETTER" and words[1:2] and words[1] in _LETTERS_OF:
         words = words[1:]
     return _NAMES.get(words[0], words[0].capitalize())

@@ -64,28 +64,44 @@ def _in_order(
                 penalizer.apply(logits)
 
 
-def _seam(name: str, target: str, digest: str, summary: str, hook: Any) -> Seam:
+def around(
+    feature: str, name: str, target: str, digest: str, summary: str, hook: Any, needs: tuple[str, ...] = ()
+) -> Seam:
+    """A seam of the scheduler around ``target``; it has taken when ``needs``, other seams' targets, are hooked too."""
     return Seam(
-        f"{FEATURE}.{name}", FEATURE, target, digest, summary, "around", hook, lambda: hooked(target),
+        f"{feature}.{name}",
+        feature,
+        target,
+        digest,
+        summary,
+        "around",
+        hook,
+        lambda: all(hooked(place) for place in (target, *needs)),
         ("scheduler",),
-    )  # fmt: skip
+    )
 
 
 SEAMS = (
-    _seam(
+    around(
+        FEATURE,
         "in-turn",
         OVERLAP,
         "9d2b6455eb400d56",
         "waits for the step before, whose tokens a penalty counts",
         _in_turn,
     ),
-    _seam("due", COUNT, "dce2467c859a7049", "puts off counting until the last token is known", _later),
-    _seam(
+    around(
+        FEATURE, "due", COUNT, "dce2467c859a7049", "puts off counting until the last token is known", _later
+    ),
+    around(
+        FEATURE,
         "count",
         COPY,
         "a009750025c965f2",
         "counts the last token before the step that it penalises",
         _count_now,
     ),
-    _seam("order", APPLY, "d040b541c113ad02", "applies additive penalties before repetition", _in_order),
+    around(
+        FEATURE, "order", APPLY, "d040b541c113ad02", "applies additive penalties before repetition", _in_order
+    ),
 )

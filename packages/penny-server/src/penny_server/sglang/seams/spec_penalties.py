@@ -3,7 +3,7 @@
 Stock's DFLASH verification looks for a field that no longer exists and drops presence, frequency and repetition
 penalties (with overlap; without, repetition alone). With NEXTN and EAGLE it counts one token of each verified block.
 Here each row of a block counts what was generated before and the drafts before it (``penny_spec.verify.penalise``),
-from the requests' own output; the feature ``penalties`` has it complete by then.
+from the requests' own output. The feature ``penalties`` has it complete by then: without that one the probes fail.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penny_server.sglang.probes import hooked
 from penny_server.sglang.seam import Seam
-from penny_server.sglang.seams.penalties import wanted
+from penny_server.sglang.seams.penalties import OVERLAP, around, wanted
 
 FEATURE = "spec-penalties"
 EAGLE = "sglang.srt.speculative.eagle_utils.eagle_sample"
@@ -118,10 +117,7 @@ def _needs_logits(original: Callable[..., bool], worker: Any, batch: Any, info: 
 
 
 def _seam(name: str, target: str, digest: str, summary: str, hook: Any) -> Seam:
-    return Seam(
-        f"{FEATURE}.{name}", FEATURE, target, digest, summary, "around", hook, lambda: hooked(target),
-        ("scheduler",),
-    )  # fmt: skip
+    return around(FEATURE, name, target, digest, summary, hook, needs=(OVERLAP,))
 
 
 SEAMS = (
