@@ -46,8 +46,9 @@ def test_decode(tmp_path: Path) -> None:
     for group in read["groups"]:
         assert [r["output_tokens"] for r in group["records"]] == [32] * group["concurrency"]
         for r in group["records"]:
-            span = r["arrivals"][-1]["t"] - r["arrivals"][0]["t"]
-            assert (32 - 4) / span in group["rates"]["streams"]
+            first, last = r["arrivals"][0], r["arrivals"][-1]
+            assert first["tokens"] % 4 == 0  # a slow reader gets several events at one time
+            assert (32 - first["tokens"]) / (last["t"] - first["t"]) in group["rates"]["streams"]
     assert "sesame" not in path.read_text()
 
 
