@@ -41,7 +41,8 @@ def pack_mask(seen: Tensor) -> Tensor:
     bits = torch.zeros(*seen.shape[:-1], words * WORD, dtype=torch.int32, device=seen.device)
     bits[..., :width] = seen.int()
     places = 1 << torch.arange(WORD, dtype=torch.int32, device=seen.device)
-    return (bits.unflatten(-1, (words, WORD)) * places).sum(-1).to(torch.uint16)
+    packed: Tensor = (bits.unflatten(-1, (words, WORD)) * places).sum(-1).to(torch.uint16)
+    return packed
 
 
 def unpack_mask(words: Tensor, width: int) -> Tensor:
