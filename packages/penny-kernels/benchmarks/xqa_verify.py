@@ -87,7 +87,7 @@ class Cache:
     def mark(self, table: Tensor, lengths: Tensor, toward: Tensor) -> None:
         """Puts new keys at the blocks, much alike: together they weigh about as much as all before them."""
         place = self.block(table, lengths)
-        shift = math.log(max(2.0, self.case.context / self.case.width))
+        shift = math.log(max(2.0, self.case.context / self.case.width)) + 1
         fresh = self.normal((place[0].numel(), KV_HEADS, DIM)) / 4 + shift * toward
         self.keys[place] = fresh.to(self.keys.dtype)
 
