@@ -115,8 +115,14 @@ def _print(runs: list[Run], states: dict[Path, LiveState]) -> None:
         )
     console.print(table)
     for run in runs:
-        for note in run.notes:
+        for note in (*run.notes, *_alarms(states.get(run.folder))):
             console.print(f"{run.profile}: {note}", markup=False)
+
+
+def _alarms(state: LiveState | None) -> tuple[str, ...]:
+    if state is None or not state.draft_alarm:
+        return ()
+    return ("The acceptance of drafts is not what was calibrated; server.log in the run folder says how.",)
 
 
 def _requests(state: LiveState | None) -> str:

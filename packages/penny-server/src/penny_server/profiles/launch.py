@@ -129,6 +129,7 @@ def resolve(
     settings, origins = merged.draft.sglang, merged.origins
     settings.update({key: as_table(key, settings[key]) for key in JSON if isinstance(settings.get(key), str)})
     derived = speculation.complete(settings) | backends.complete(settings, capability)
+    derived |= speculation.adaptive(settings, merged.options, device)
     settings.update(derived)
     origins.update(dict.fromkeys((f"sglang.{key}" for key in derived), DERIVED))
 
@@ -142,7 +143,8 @@ def resolve(
         "standin": str(surroundings.standin),
         "threads": str(surroundings.threads),
     }
-    features = (*profile.features, *section.features, *merged.needs)
+    implied = ("adaptive",) if merged.options.get("adaptive") is not None else ()
+    features = (*profile.features, *section.features, *merged.needs, *implied)
     cpu = {"SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": "{standin}"} if device == "cpu" else {}
     env = {**cpu, **merged.draft.env, "PENNY_FEATURES": ",".join(features)}
     draft = settings.get("speculative_draft_model_path")

@@ -41,6 +41,8 @@ BUILD_JOBS = (
     "TORCHINDUCTOR_COMPILE_THREADS",
 )
 DRAFT_OVERRIDES_ENV = "PENNY_DRAFT_OVERRIDES"
+ADAPTIVE_ENV = "PENNY_ADAPTIVE"
+ACCEPTANCE_ENV = "PENNY_ACCEPTANCE"
 
 
 JSON = ("json_model_override_args", "default_chat_template_kwargs")
@@ -110,6 +112,14 @@ def _draft_overrides(draft: Draft, value: Any) -> None:
     draft.env[DRAFT_OVERRIDES_ENV] = compact(as_table("draft_overrides", value))
 
 
+def _adaptive(draft: Draft, value: Any) -> None:
+    draft.env[ADAPTIVE_ENV] = compact(as_table("adaptive", value))
+
+
+def _acceptance(draft: Draft, value: Any) -> None:
+    draft.env[ACCEPTANCE_ENV] = str(value)
+
+
 def _cache(draft: Draft, value: Any) -> None:
     root = str(value).rstrip("/")
     draft.env |= {name: f"{root}/{folder}".rstrip("/") for name, folder in CACHE_FOLDERS.items()}
@@ -173,6 +183,18 @@ OPTIONS: Mapping[str, Option] = {
         "a table",
         lambda v: isinstance(v, dict) or (isinstance(v, str) and v.startswith("{")),
         _draft_overrides,
+    ),
+    "adaptive": Option(
+        "draft tokens to choose from while serving, by the smallest batch size: { 1 = [3, 7], 2 = [3] }",
+        "a table",
+        lambda v: isinstance(v, dict) or (isinstance(v, str) and v.startswith("{")),
+        _adaptive,
+    ),
+    "acceptance": Option(
+        "the file of calibrated acceptance rates that the guard holds drafts against",
+        "a file",
+        lambda v: isinstance(v, str) and bool(v),
+        _acceptance,
     ),
     "cache_dir": _folder("one folder for all caches of downloads and compiled kernels", _cache),
     "build_jobs": Option(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penny_server.errors import ExitCode, PennyError
+from penny_server.profiles.options import as_table
+
+if TYPE_CHECKING:
+    from penny_spec.adaptive import Slots
 
 STEPS = "speculative_num_steps"
 TOPK = "speculative_eagle_topk"
@@ -59,3 +63,27 @@ def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
     numbers = complete_chain(given.get(STEPS), given.get(TOPK), given.get(TOKENS))
     completed = dict(zip((STEPS, TOPK, TOKENS), numbers, strict=True))
     return {key: value for key, value in completed.items() if key not in given}
+
+
+def slots_of(asked: Any) -> Slots:
+    """The candidates of the option ``adaptive``: draft tokens by batch size. Raises ValueError for what is none."""
+    from penny_spec.adaptive import Slots
+
+    table = as_table("adaptive", asked)
+    if not all(str(size).isdecimal() and isinstance(widths, list) for size, widths in table.items()):
+        raise ValueError("it takes lists of draft tokens by batch size.")
+    if not all(type(width) is int for widths in table.values() for width in widths):
+        raise ValueError("draft tokens are whole numbers.")
+    return Slots(tuple(sorted((int(size), tuple(widths)) for size, widths in table.items())))
+
+
+def adaptive(settings: Mapping[str, Any], options: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """What SGLang is told of the option ``adaptive``: its own switch, which it has for chains only.
+
+    On a CPU, which has no graphs, stock would build them for each width but the first.
+    """
+    chained = str(settings.get("speculative_algorithm") or "").upper() in CHAINED
+    if options.get("adaptive") is None or not chained:
+        return {}
+    graphs = {"cuda_graph_backend_decode": "disabled"} if device == "cpu" else {}
+    return {"speculative_adaptive": True, **graphs}

@@ -21,6 +21,7 @@ class LiveState:
         mamba_used: the share of the recurrent states that requests hold.
         rate: output tokens/s over the server's last interval.
         acceptance_length: tokens of a verify step over that interval, where it speculates.
+        draft_alarm: 1 if the acceptance of drafts is far from its calibration (feature ``spec-guard``).
     """
 
     healthy: bool
@@ -31,6 +32,7 @@ class LiveState:
     mamba_used: float | None = None
     rate: float | None = None
     acceptance_length: float | None = None
+    draft_alarm: int | None = None
 
 
 _GAUGES = {
@@ -41,8 +43,9 @@ _GAUGES = {
     "mamba_used": "sglang:mamba_usage",
     "rate": "sglang:gen_throughput",
     "acceptance_length": "sglang:spec_accept_length",
+    "draft_alarm": "penny_spec_alarm",
 }
-_WHOLE = ("running", "queued", "pool_tokens")
+_WHOLE = ("running", "queued", "pool_tokens", "draft_alarm")
 
 
 def live_state(url: str) -> LiveState:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from penny_server.profiles.rules.base import Case, Rule, refuse
-from penny_server.profiles.speculation import CHAINED, STEPS, TOKENS, TOPK
+from penny_server.profiles.speculation import CHAINED, STEPS, TOKENS, TOPK, slots_of
 
 
 def _no_algorithm(case: Case) -> None:
@@ -47,6 +49,40 @@ def _adaptive(case: Case) -> None:
             "speculative_adaptive_config is set and speculative_adaptive is not.",
             "Set speculative_adaptive=true.",
         )
+    asked = case.options.get("adaptive")
+    if asked is None:
+        return
+    algorithm = str(case.get("speculative_algorithm", "")).upper()
+    if algorithm not in (*CHAINED, "DFLASH") or case.get(TOPK, 1) > 1:
+        refuse(
+            f"adaptive is set, and speculative_algorithm is {algorithm or 'not set'} with {TOPK} {case.get(TOPK, 1)}: "
+            "widths change for NEXTN, EAGLE and DFLASH with top-k 1."
+        )
+    if case.get("speculative_adaptive_config"):
+        refuse("adaptive and speculative_adaptive_config are both set; keep one of them.")
+    launch = (case.number(TOKENS) or 0) - 1
+    try:
+        widths = slots_of(asked).widths()
+    except (ValueError, TypeError) as error:
+        refuse(f"adaptive is {asked}: {error}", "For example: --set adaptive='{1 = [1, 3], 4 = [1]}'")
+    if widths[-1] != launch:
+        refuse(
+            f"adaptive goes up to {widths[-1]} draft tokens, and {TOKENS} is {launch + 1}: the pools and graphs are "
+            "made for that width, so the widest must be one less.",
+            f"Set {TOKENS}={widths[-1] + 1}, or change adaptive.",
+        )
+
+
+def _calibrated(case: Case) -> None:
+    given = case.options.get("acceptance")
+    if given is None:
+        return
+    from penny_spec.guard import Expectation
+
+    try:
+        Expectation.read(Path(given))
+    except (OSError, ValueError) as error:
+        refuse(f"The acceptance rates of {given} cannot be used: {error}")
 
 
 def _single_chain(case: Case) -> None:
@@ -58,4 +94,4 @@ def _single_chain(case: Case) -> None:
         )
 
 
-RULES: tuple[Rule, ...] = (_no_algorithm, _block_drafter, _adaptive, _single_chain)
+RULES: tuple[Rule, ...] = (_no_algorithm, _block_drafter, _adaptive, _calibrated, _single_chain)
