@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penny_server.sglang import verdict
 from penny_server.sglang.probes import hooked
 from penny_server.sglang.seam import Kind, Role, Seam
 
@@ -72,23 +73,12 @@ def _plain_rotary(original: Callable[..., None], attention: Any, *args: Any, **k
 
 
 def _reject(**given: Any) -> None:
-    """Stock's rejection sampling of a chain, by penny-spec; what is accepted goes to where stock's kernel writes it."""
-    import torch
-
+    """Stock's rejection sampling of a chain, by penny-spec."""
     from penny_spec.verify import rejection
 
-    drafts, places = given["candidates"][:, 1:].long(), given["retrive_index"].long()
-    slots = (
-        given["uniform_samples"][:, : drafts.shape[1]],
-        given["uniform_samples_for_final_sampling"][:, None],
-    )
-    coins = torch.cat(slots, 1)
+    drafts, coins = given["candidates"][:, 1:].long(), verdict.coins_of(given)
     draft, target = given["draft_probs"].float(), given["target_probs"].float()
-    verdict = rejection(drafts, draft, target, coins, validate=False)
-    kept = torch.arange(places.shape[1]) <= verdict.accepted[:, None]
-    given["accept_token_num"].copy_(verdict.accepted)
-    given["accept_index"].copy_(places.where(kept, given["accept_index"]))
-    given["predicts"][places[kept]] = verdict.tokens[kept].to(given["predicts"].dtype)
+    verdict.write(given, rejection(drafts, draft, target, coins, validate=False))
 
 
 def _no_streams() -> None:
