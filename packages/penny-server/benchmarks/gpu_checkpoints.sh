@@ -1,26 +1,35 @@
 #!/usr/bin/env bash
 # gpu_checkpoints.sh OUT CASE...: on a GPU machine where the wheels are installed, serve tiny checkpoints with CUDA graphs in
 # bfloat16, with and without their drafts, and keep what each server says: tokens (for `same_tokens.py explain`), seams, log.
-# Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn. NEXT, TARGET and DRAFT name other checkpoint folders than the shipped ones.
+# Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn, next-frspec. NEXT, TARGET and DRAFT name other checkpoint folders than
+# the shipped ones; calls with a PORT of their own (8001) run side by side on one GPU. Exit code 1 if a case failed: no
+# tokens, or a DFlash2 server whose selector is not folded into the draft's graph or whose fused KV writing is off.
 set -uo pipefail
-out=$1 port=${PORT:-8001}
+out=$1 port=${PORT:-8001} bad=0
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 penny() { python3 -c "import sys; from penny_server.cli import main; sys.argv[0] = 'penny'; main()" "$@"; }
 shipped() { python3 -c "import sys; from penny_models import tiny; print(tiny.path(sys.argv[1]))" "$1"; }
-nextn=(--set speculative_algorithm=NEXTN --set speculative_num_steps=3 --set speculative_eagle_topk=1 --set speculative_num_draft_tokens=4)
+said() {  # said WORDS: whether a log of the run holds them, as JSON
+  if grep -qsF "$1" "$log"; then echo true; else echo false; fi
+}
 for case in "$@"; do
-  profile=tiny-27b long=0 options=(--set cuda_graph_backend_prefill=disabled)
+  long=0 options=(--set cuda_graph_backend_prefill=disabled)
   case $case in
-    next*) checkpoint=${NEXT:-$(shipped tiny-next)} profile=tiny-next long=3000 ;;
+    next*) checkpoint=${NEXT:-$(shipped tiny-next)} long=3000 ;;
     *) checkpoint=${TARGET:-$(shipped tiny-27b)} ;;
   esac
   case $case in
-    27b | next) options=() ;;
-    *-nextn) options+=("${nextn[@]}") ;;
-    *-dflash)
-      options+=(--set speculative_algorithm=DFLASH --set speculative_num_draft_tokens=8 --set speculative_draft_attention_backend="${DRAFT_ATTENTION:-triton}")
-      options+=(--draft "${DRAFT:-$(shipped tiny-27b-dflash2)}") ;;
+    27b) profile=tiny-27b options=() ;;
+    27b-nextn) profile=tiny-27b-nextn ;;
+    27b-dflash)
+      profile=tiny-27b-dflash2
+      options+=(--set speculative_draft_attention_backend="${DRAFT_ATTENTION:-triton}" --draft "${DRAFT:-$(shipped tiny-27b-dflash2)}") ;;
+    next)
+      profile=tiny-next options=()
+      for key in algorithm num_steps eagle_topk num_draft_tokens; do options+=(--set "speculative_$key="); done ;;
+    next-nextn) profile=tiny-next ;;
+    next-frspec) profile=tiny-next-frspec ;;
     *) echo "no such case: $case" >&2; exit 2 ;;
   esac
   echo "== $case"
@@ -32,9 +41,9 @@ for case in "$@"; do
   for _ in $(seq "${READY_S:-200}"); do grep -q '^curl' "$runs/screen" && break; kill -0 $server 2>/dev/null || break; sleep 1; done
   echo "screen after $((SECONDS - began)) s:"; tail -n 25 "$runs/screen" | cut -c1-300
   log=$(find "$runs" -name server.log | head -n 1)
-  penny seams --run-dir "$(dirname "$log")" --json > "$out/seams-$case.json"
+  [ -n "$log" ] && penny seams --run-dir "$(dirname "$log")" --json > "$out/seams-$case.json"
   if ! grep -q '^curl' "$runs/screen"; then  # an assertion of the profile may be wrong; see whether the server serves
-    grep -v 'it/s' "$log" | tail -n 40 | cut -c1-300
+    [ -n "$log" ] && grep -v 'it/s' "$log" | tail -n 40 | cut -c1-300
     penny stop --log-dir "$runs"; wait $server  # it may still be starting, and hold the port
     log=$runs/plain.log
     eval "$("${serve[@]}" --dry-run)" > "$log" 2>&1 &
@@ -42,9 +51,15 @@ for case in "$@"; do
     for _ in $(seq 100); do sleep 1; curl -sf "http://127.0.0.1:$port/health" > /dev/null && break; kill -0 $server 2>/dev/null || break; done
     echo "started without the supervisor"; tail -n 5 "$log" | cut -c1-300
   fi
-  python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json"
-  curl -s "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
+  python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json" || bad=1
+  curl -s -m 20 "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
+  if [ "$case" = 27b-dflash ]; then
+    folded=$(said "DFLASH selector decode folded into the draft cuda graph") fused=$(said "DFLASH fused KV materialization enabled")
+    echo "{\"selector folded\": $folded, \"fused KV active\": $fused}" | tee "$out/said-$case.json"
+    [ "$folded $fused" = "true true" ] || { echo "FAIL: a DFlash2 path fell back in silence"; bad=1; }
+  fi
   penny stop --log-dir "$runs" || kill -TERM $server  # without the supervisor it is a plain process
   wait $server; echo "the server ended with $?"
   grep -v 'it/s' "$log" | tail -n 300 | cut -c1-300 > "$out/server-$case.log"
 done
+exit $bad
