@@ -55,7 +55,7 @@ def pointer(g: Any, tmp: Path) -> None:
 
 def draft(g: Any, tmp: Path) -> None:
     g.settings["speculative_draft_model_path"] = str(tmp / "draft")
-    shutil.copytree(tiny.path("tiny-27b"), tmp / "draft")
+    shutil.copytree(tiny.path("tiny-27b-dflash2"), tmp / "draft")
     os.truncate(sorted((tmp / "draft").glob("*.safetensors"))[0], 5000)
 
 
@@ -184,8 +184,8 @@ REAL = (
           "model.checkpoint", "has no tokenizer", lambda g, fix, t: again(g, "fetch", t)),
     Fault("no checkpoint folder", "a wrong path", model, lambda g, t: shutil.rmtree(g.model), "model.checkpoint",
           "does not exist", again),
-    Fault("a cut draft", "stock serves it and says nothing", dflash, draft, "model.draft", "is damaged",
-          lambda g, fix, t: shutil.copytree(tiny.path("tiny-27b"), t / "draft", dirs_exist_ok=True)),
+    Fault("a cut draft", "stock serves it and says nothing", dflash, draft, "model.draft", "ends inside its",
+          lambda g, fix, t: shutil.copytree(tiny.path("tiny-27b-dflash2"), t / "draft", dirs_exist_ok=True)),
     Fault("a download that did not end", "a lost connection", model, unfinished, "model.downloads", "did not end",
           lambda g, fix, t: shutil.rmtree(g.model / ".cache"), "warn"),
     Fault("no chat template of that name", "reference, pins", model, settings(chat_template="/none/t.jinja"),

@@ -137,7 +137,7 @@ def test_draft_of_another_size(tmp_path: Path) -> None:
     draft = tmp_path / "d"
     draft.mkdir()
     (draft / "config.json").write_text(json.dumps({"hidden_size": 2560, "dflash_config": {"block_size": 8}}))
-    with pytest.raises(PennyError, match="hidden states of 2560 values, and the model's have 5120") as caught:
+    with pytest.raises(PennyError, match="hidden states of 2,560 values, and the model has 5,120") as caught:
         check(target, "qwen38-27b-dflash2", f"speculative_draft_model_path={draft}")
     assert caught.value.exit_code == 4
 

@@ -16,7 +16,7 @@ from penny_server.serving.choose import choose_checkpoint
 
 GIB = 1 << 30
 MIB = 1 << 20
-UNBUILT = ("recover-ssm", "cache-store", "chat-template", "fr-spec", "dflash2-guard")
+UNBUILT = ("recover-ssm", "cache-store", "chat-template", "fr-spec")
 
 
 def pro_6000(watts: float = 600, **more: Any) -> GpuFacts:

@@ -12,10 +12,6 @@ PLANNED: Mapping[str, str] = {
         "checks nothing it reads)"
     ),
     "chat-template": "the corrected chat template, pinned by its digest (stock takes the checkpoint's own)",
-    "dflash2-guard": (
-        "a DFlash2 draft that is complete and folded into its graph, with penalties in verification (stock serves an "
-        "incomplete draft and drops penalties)"
-    ),
     "fr-spec": (
         "a draft head over the 65,536 most likely tokens, with a map whose digest and tokenizer are checked (stock "
         "takes any map file)"

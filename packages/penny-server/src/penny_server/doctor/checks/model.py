@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from penny_server.doctor.digests import (
     unpinned,
 )
 from penny_server.errors import ExitCode, PennyError
-from penny_server.serving.checks import check_weights
+from penny_server.serving.checks import check_draft_weights, check_weights
 from penny_server.serving.fit import check_model_fit
 from penny_server.serving.gpu import Gpu
 
@@ -84,8 +83,6 @@ def _downloads(case: Case) -> Iterable[Finding]:
 
 
 def _draft(case: Case) -> Iterable[Finding]:
-    from safetensors import SafetensorError, safe_open
-
     folder = draft_folder(case)
     if folder is None:
         yield ok("The profile has no draft model of its own.")
@@ -102,16 +99,15 @@ def _draft(case: Case) -> Iterable[Finding]:
             f"The draft's folder {folder} has no {missing}.", "Fetch it, or name another with --draft FOLDER."
         )
         return
-    tensors = 0
-    for shard in shards:
-        try:
-            with safe_open(shard, framework="np") as file:
-                tensors += len(file.keys())
-        except SafetensorError as error:
-            yield fail(f"{shard} of the draft is damaged: {error}.", AGAIN)
-            return
-    architecture = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures")
-    yield ok(f"Draft {', '.join(architecture or ['of an unknown kind'])}: {tensors} tensors.")
+    if case.launch is None:
+        return
+    try:
+        report = check_draft_weights(case.launch)
+    except PennyError as error:
+        yield fail(error.message, error.hint or AGAIN)
+        return
+    if report is not None:
+        yield ok(f"Draft {report.architecture}: {report.tensors} tensors, {gib(report.bytes)}.")
 
 
 def _files(case: Case) -> list[Path]:

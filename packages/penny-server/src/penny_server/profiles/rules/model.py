@@ -10,6 +10,7 @@ from typing import Any
 from penny_server.errors import ExitCode
 from penny_server.profiles.options import as_table
 from penny_server.profiles.rules.base import Case, refuse
+from penny_server.profiles.rules.draft import check_draft
 from penny_server.profiles.rules.token_map import check_token_map
 
 CODER_MARK = "<function="
@@ -38,7 +39,7 @@ def check_model(case: Case, folder: Path) -> None:
     _parser(case, folder)
     draft = case.get("speculative_draft_model_path")
     if draft:
-        _draft(text, Path(str(draft)))
+        check_draft(case, text, _read_config(Path(str(draft))), Path(str(draft)))
 
 
 def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,15 +152,4 @@ def _parser(case: Case, folder: Path) -> None:
             f"tool_call_parser is {parser}, and the chat template makes the model write calls with {CODER_MARK}NAME>, "
             "which that parser does not read.",
             f"Set tool_call_parser to {CODER_PARSERS[0]}.",
-        )
-
-
-def _draft(target: Mapping[str, Any], folder: Path) -> None:
-    config = _read_config(folder)
-    hidden, wanted = config.get("hidden_size"), target.get("hidden_size")
-    if config.get("dflash_config") and hidden and wanted and hidden != wanted:
-        refuse(
-            f"The draft in {folder} reads hidden states of {hidden} values, and the model's have {wanted}.",
-            "Take the draft that was made for this model.",
-            ExitCode.CHECKPOINT,
         )
