@@ -82,7 +82,7 @@ def test_speculation_turned_off_takes_its_settings_along() -> None:
         ("qwen38-27b-dflash2", ("speculative_num_draft_tokens=1",), "at least 2"),
         (
             "tiny-27b-nextn",
-            ("speculative_eagle_topk=4", "speculative_num_draft_tokens=8"),
+            ("speculative_eagle_topk=4", "speculative_num_steps=3", "speculative_num_draft_tokens=8"),
             "speculative_eagle_topk is 4, which makes the draft a tree, and only chains are verified here",
         ),
     ],
