@@ -202,6 +202,30 @@ def verify_command(
         raise typer.Exit(4)
 
 
+@map_app.command("calibrate")
+def calibrate_command(
+    path: MapArgument,
+    answers: Annotated[
+        list[str],
+        typer.Option("--answers", help="Answers of a server that drafts with the map, jsonl. Repeatable."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write the acceptance that a server measured with a map into its manifest, for the guard to hold drafts against.
+
+    Each line is an answer of SGLang's /generate, with its `meta_info`, and a `group` such as temperature_0/code.
+    """
+    found = frspec.calibrate(path, _files(answers))
+    if as_json:
+        _print_json({"map": str(path), "manifest": str(frspec.manifest_path(path)), "acceptance": found})
+        return
+    table = Table("group", "verifies", "accepted by position")
+    for group, row in found.items():
+        rates = "  ".join(_share(rate) for rate in row["accepted_by_slot"])
+        table.add_row(escape(group), f"{row['verifies']:,}", rates)
+    _print_table(table)
+
+
 @map_app.command("compare")
 def compare_command(
     left: MapArgument,

@@ -12,10 +12,12 @@ arXiv 2502.14856.
 | `coverage`, `loss` | share of held-out tokens that a map holds; what acceptance that can cost |
 | `mapfile`, `manifest`, `tiling` | the two files; rows against GEMM tiles |
 | `inspection`, `scripts`, `verification`, `comparison` | what the command shows |
+| `calibration` | the acceptance that a server measured with a map |
 | `shards`, `vocabularies` | a map under tensor parallelism; a draft's ids against the target's |
 """
 
 from penny_spec.frspec.builder import Built, Recipe, build
+from penny_spec.frspec.calibration import accepted_by_slot, calibrate
 from penny_spec.frspec.comparison import Comparison, compare_maps
 from penny_spec.frspec.coverage import Coverage, Labels, check_floor, measure
 from penny_spec.frspec.documents import Fields
@@ -50,7 +52,9 @@ __all__ = [
     "Tiling",
     "Vocabulary",
     "VocabularyMatch",
+    "accepted_by_slot",
     "build",
+    "calibrate",
     "check_floor",
     "check_ids",
     "compare_maps",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class Manifest:
 
     Digests are SHA-256 in hex: of the ids as little-endian int64, of the map file, of `tokenizer.json`.
     `corpus_tokens` and `corpus_coverage` are of the counted part of the corpus, `held_out` of the rest.
+    `acceptance` comes from answers of a server, after the build (`calibrate`): by group `accepted_by_slot`, as
+    `penny_spec.guard.Expectation` reads it, and the number of `verifies`. None is not written.
     """
 
     model: str
@@ -74,10 +77,14 @@ class Manifest:
     floor: float
     held_out: tuple[CoverageRow, ...]
     builder: str
+    acceptance: Mapping[str, Mapping[str, Any]] | None = None
 
     def to_json(self) -> str:
         """The manifest as JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+        fields = dataclasses.asdict(self)
+        if self.acceptance is None:
+            del fields["acceptance"]
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
 def manifest_path(map_path: Path) -> Path:
