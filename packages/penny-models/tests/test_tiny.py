@@ -64,6 +64,26 @@ def test_all_together_are_small() -> None:
     assert sum(file.stat().st_size for file in files) <= 24_000_000
 
 
+def test_the_token_map_is_what_its_manifest_says() -> None:
+    """Digests by hashlib, form by torch; the tokenizer is that of both checkpoints."""
+    file = tiny.token_map("tiny-next-2k")
+    manifest = record(file.parent, "tiny-next-2k.manifest.json")
+    ids = torch.load(file, weights_only=True)
+    assert (ids.dtype, ids.shape) == (torch.int64, (2048,))
+    assert ids.tolist() == sorted(set(ids.tolist()) & set(range(4096)))
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == manifest["map_sha256"]
+    assert hashlib.sha256(ids.numpy().astype("<i8").tobytes()).hexdigest() == manifest["ids_sha256"]
+    for name in ("tiny-next", "tiny-27b"):
+        definition = (tiny.path(name) / "tokenizer.json").read_bytes()
+        assert hashlib.sha256(definition).hexdigest() == manifest["tokenizer_sha256"]
+        special = {token["id"] for token in json.loads(definition)["added_tokens"]}
+        assert special <= set(ids.tolist())
+    assert all(row["share"] >= 0.95 for row in manifest["held_out"])
+    assert file.stat().st_size < 20_000
+    with pytest.raises(ValueError, match="no token map named 'tiny-next'; shipped: tiny-next-2k"):
+        tiny.token_map("tiny-next")
+
+
 def test_the_drafts_card_is_written_from_its_records() -> None:
     folder = tiny.path("tiny-27b-dflash2")
     card = write_draft_card(record(folder, "results.json"), record(folder, "config.json"))
