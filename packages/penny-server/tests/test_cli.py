@@ -158,7 +158,7 @@ def test_dry_run_as_json_agrees(tmp_path: Path) -> None:
         (
             ["serve", "qwen38-27b"],
             3,
-            "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next.",
+            "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next, tiny-next-frspec.",
         ),
         (
             ["serve", "qwen38-27b", "--device", "cpu"],
@@ -257,7 +257,8 @@ def test_gpu_that_does_not_fit() -> None:
         "and this machine has NVIDIA H200 with compute capability 9.0."
     )
     assert (
-        caught.value.hint == "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next."
+        caught.value.hint
+        == "These profiles run here: tiny-27b, tiny-27b-dflash2, tiny-27b-nextn, tiny-next, tiny-next-frspec."
     )
 
 

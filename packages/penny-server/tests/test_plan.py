@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from penny_models import tiny
 from penny_models.shapes import known_config, model_shape
 from penny_server.cli import output
 from penny_server.errors import ExitCode, PennyError
@@ -337,9 +338,12 @@ def test_settings_are_read_from_arguments() -> None:
     without = read_settings({"disable_overlap_schedule": True}, {}, {}, frozenset(), "cuda")
     assert (without.strategy, without.spec, without.requests) == ("no_buffer", "none", None)
     assert not read_settings(args, {}, {}, frozenset(), "cpu").overlap
-    features = frozenset({"recover-ssm", "online-fp8", "fr-spec", "ple-nvme"})
-    ours = read_settings(args, {}, {}, features, "cuda")
+    features = frozenset({"recover-ssm", "online-fp8", "ple-nvme"})
+    ours = read_settings(args | {"speculative_token_map": "m.pt"}, {}, {}, features, "cuda")
     assert (ours.recover_ssm, ours.online_fp8, ours.token_map, ours.ple) == (True, True, True, "nvme")
+    assert ours.map_rows == 65_536
+    shipped = args | {"speculative_token_map": str(tiny.token_map("tiny-next-2k"))}
+    assert read_settings(shipped, {}, {}, frozenset(), "cpu").map_rows == 2048
 
 
 def test_settings_that_cannot_be_read() -> None:
@@ -443,8 +447,8 @@ def test_a_report_can_be_written_as_json_and_names_its_constants() -> None:
 
 
 def test_features_that_are_not_built_are_named() -> None:
-    made = plan(replace(DENSE, unbuilt=("recover-ssm", "fr-spec")))
-    assert any("not built yet (recover-ssm, fr-spec)" in note for note in made.notes)
+    made = plan(replace(DENSE, unbuilt=("recover-ssm", "cache-store")))
+    assert any("not built yet (recover-ssm, cache-store)" in note for note in made.notes)
     assert not any("not built yet (" in note for note in plan().notes)
 
 

@@ -54,6 +54,7 @@ def test_shipped_profiles_are_valid() -> None:
         "tiny-27b-dflash2",
         "tiny-27b-nextn",
         "tiny-next",
+        "tiny-next-frspec",
         "qwen38-27b",
         "flash-next",
         "flash-next-frspec",
@@ -100,11 +101,13 @@ def test_tiny_27b_on_a_gpu_has_nothing_of_the_cpu() -> None:
     assert not {"SGLANG_USE_CPU_ENGINE", "TORCHDYNAMO_DISABLE", "PYTHONPATH"} & set(launch.env)
 
 
-def test_tiny_next_is_served_as_tiny_27b_is() -> None:
+def test_tiny_next_is_served_as_tiny_27b_with_drafts_is() -> None:
     for device, attention in (("cpu", "intel_amx"), ("cuda", "triton")):
-        other = resolved(device)
+        other = resolve(load("tiny-27b-nextn"), device, Path("/m"), HERE)
         launch = resolve(load("tiny-next"), device, Path("/m"), HERE)
-        assert launch.args == tuple("tiny-next" if arg == "tiny-27b" else arg for arg in other.args)
+        assert sorted(launch.args) == sorted(
+            "tiny-next" if arg == other.profile else arg for arg in other.args
+        )
         more = ("cpu-next",) if device == "cpu" else ()
         assert launch.features == (*other.features, *more)
         assert launch.env == {**other.env, "PENNY_FEATURES": ",".join(launch.features)}
@@ -112,6 +115,10 @@ def test_tiny_next_is_served_as_tiny_27b_is() -> None:
         # The base back end; that of the family's sparse attention is put in its place by SGLang.
         assert option(launch, "--attention-backend") == attention
         assert launch.asserts.backends["attention, *"] == "QwenSparseAttnBackend"
+        plain = resolve(
+            load("tiny-next"), device, Path("/m"), HERE, parse_overrides(["speculative_algorithm="])
+        )
+        assert not [arg for arg in plain.args if "speculative" in arg]
     cpu_seams = {seam.name for seam in cpu_next.SEAMS}
     asserted = resolve(load("tiny-next"), "cpu", Path("/m"), HERE).asserts.seams
     assert cpu_seams <= set(asserted)

@@ -123,7 +123,7 @@ def test_unreadable_checkpoint(tmp_path: Path, content: str | None) -> None:
     assert caught.value.exit_code == 4
 
 
-@pytest.mark.parametrize("name", ["chat_template", "speculative_token_map", "speculative_adaptive_config"])
+@pytest.mark.parametrize("name", ["chat_template", "speculative_adaptive_config"])
 def test_files_that_are_not_there(tmp_path: Path, name: str) -> None:
     folder = checkpoint(tmp_path / "m")
     asked = [f"{name}={tmp_path}/absent.jinja", "speculative_adaptive=true"]
@@ -209,9 +209,9 @@ def test_unbuilt_features_are_refused_by_name_and_can_be_left_out() -> None:
     with pytest.raises(PennyError) as caught:
         check_fit(profile, launch, [PRO_6000])
     assert caught.value.exit_code == 3
-    for name in ("recover-ssm", "cache-store", "chat-template", "fr-spec"):
+    for name in ("recover-ssm", "cache-store", "chat-template"):
         assert name in caught.value.message
-    assert caught.value.hint.endswith("--without recover-ssm,cache-store,chat-template,fr-spec")
+    assert caught.value.hint.endswith("--without recover-ssm,cache-store,chat-template")
     without = caught.value.hint.rpartition(" ")[2].split(",")
     plain = resolve(profile, "cuda", Path("/m"), HERE, without=without)
     check_fit(profile, plain, [PRO_6000])
@@ -220,12 +220,14 @@ def test_unbuilt_features_are_refused_by_name_and_can_be_left_out() -> None:
         plain.env["PENNY_FEATURES"]
         == "progress,pools,requests,drain,effort,penalties,spec-penalties,token-map"
     )
-    gone = {"speculative_token_map", "hicache_storage_backend", "chat_template", "max_total_tokens"}
+    gone = {"hicache_storage_backend", "chat_template", "max_total_tokens"}
     assert not gone & set(plain.settings)
     assert plain.settings["mem_fraction_static"] == 0.97
-    with pytest.raises(PennyError, match=r"--without fr-spek: the profile .* does not need that") as caught:
-        resolve(profile, "cuda", Path("/m"), HERE, without=["fr-spek"])
-    assert caught.value.hint == "Did you mean 'fr-spec'?"
+    with pytest.raises(
+        PennyError, match=r"--without cache-stor: the profile .* does not need that"
+    ) as caught:
+        resolve(profile, "cuda", Path("/m"), HERE, without=["cache-stor"])
+    assert caught.value.hint == "Did you mean 'cache-store'?"
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_serve_refuses_an_unreadable_checkpoint(tmp_path: Path) -> None:
         (["flash-next", "--set", "max_running_requests=8"], "about 6 each, 48 in all"),
         (["flash-next", "--set", "speculative_num_draft_tokens=0"], "takes 1 or more"),
         (["flash-next", "--set", "fp4-gemm-backend=flashinfer_trtllm"], "needs an SM100 GPU"),
-        (["flash-next", "--without", "fr-spec"], "does not need that"),
+        (["flash-next", "--without", "media-device"], "does not need that"),
         (["flash-next", "--set", "tp_size=4"], "is made for 1, 2 GPUs"),
         (["flash-next", "--set", "ple_backend=nvme"], "ple_nvme_model is not set"),
     ],

@@ -69,7 +69,7 @@ def test_golden(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_profile_of_the_reference_has_a_golden_file() -> None:
-    ours = {"tiny-27b", "tiny-27b-nextn", "tiny-27b-dflash2", "tiny-next", "qwen38-27b"}
+    ours = {"tiny-27b", "tiny-27b-nextn", "tiny-27b-dflash2", "tiny-next", "tiny-next-frspec", "qwen38-27b"}
     assert set(names()) - ours <= set(GOLDEN)
     assert DEFAULT_PROFILE in GOLDEN
 

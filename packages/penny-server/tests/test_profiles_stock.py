@@ -129,7 +129,7 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     launches = []
     for name, settings in CASES:
         family = "flash-next" if name.startswith("flash") else "27b"
-        # The template and the map are files of features that are not built.
+        # The template is a file of a feature that is not built, the map one that its user builds.
         asked = ["chat_template=", "speculative_token_map=", *settings]
         asked += [f"speculative_draft_model_path={draft}"] if load(name).draft else []
         launch = resolve(

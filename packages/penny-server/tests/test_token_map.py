@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from penny_models import tiny
+from penny_server.cli.resolving import Asked, launch_of
 from penny_server.errors import ExitCode, PennyError
 from penny_server.profiles.rules import Case
 from penny_server.profiles.rules.token_map import check_token_map
 
+ROOT = Path(__file__).parents[3]
 CHECKPOINT = tiny.path("tiny-27b")
 SPECIAL = range(4070, 4096)
 
@@ -22,6 +26,10 @@ SPECIAL = range(4070, 4096)
 def check(path: Path | str) -> None:
     settings = {"speculative_algorithm": "NEXTN", "speculative_token_map": str(path)}
     check_token_map(Case(settings, {}, "cpu", None), CHECKPOINT)
+
+
+def beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.manifest.json")
 
 
 def save(path: Path, ids: object) -> Path:
@@ -36,6 +44,48 @@ def test_a_map_without_a_manifest_is_taken_by_its_form(tmp_path: Path) -> None:
 def test_no_map_and_a_repository_are_left_alone() -> None:
     check("")
     check("someone/some-model/map.pt")
+
+
+@pytest.mark.parametrize("name", ["flash-next-64k.pt", "maps/absent.pt", "/a/b/absent.pt", "~/a/b/absent.pt"])
+def test_a_map_that_is_not_there_can_be_built(name: str) -> None:
+    with pytest.raises(PennyError, match=f"speculative_token_map is {name}, and there is no such") as caught:
+        check(name)
+    assert f"penny-spec map build {name} --tokenizer {CHECKPOINT} --size 65536" in caught.value.hint
+    assert caught.value.exit_code == ExitCode.CHECKPOINT
+
+
+def test_the_shipped_map_fits_both_checkpoints_that_have_its_tokenizer() -> None:
+    shipped = tiny.token_map("tiny-next-2k")
+    check(shipped)
+    settings = {"speculative_algorithm": "NEXTN", "speculative_token_map": str(shipped)}
+    check_token_map(Case(settings, {}, "cpu", None), tiny.path("tiny-next"))
+
+
+def test_the_shipped_map_is_what_its_command_builds(tmp_path: Path) -> None:
+    shipped = tiny.token_map("tiny-next-2k")
+    told = json.loads(beside(shipped).read_text())
+    known = ["git", "cat-file", "-e", told["corpus_source_revision"]]
+    if subprocess.run(known, cwd=ROOT, capture_output=True, check=False).returncode:
+        pytest.skip("the history of the repository is not here")
+    built = tmp_path / "map.pt"
+    subprocess.run([sys.executable, ROOT / "tools" / "tiny_map.py", built], check=True)
+    assert torch.load(built).tolist() == torch.load(shipped).tolist()
+    ours = json.loads(beside(built).read_text())
+    # The bytes of a file are torch's, and acceptance is measured afterwards.
+    for manifest in (ours, told):
+        del manifest["map_sha256"], manifest["builder"]
+    told.pop("acceptance", None)
+    assert ours == told
+
+
+def test_the_profile_that_has_it_is_given_it_unless_a_person_says_otherwise() -> None:
+    def settings(*asked: str) -> dict:
+        return dict(launch_of(Asked("tiny-next-frspec", "cpu", asked, dry=True))[1].settings)
+
+    assert settings()["speculative_token_map"] == str(tiny.token_map("tiny-next-2k"))
+    assert settings("speculative_token_map=mine.pt")["speculative_token_map"] == "mine.pt"
+    assert "speculative_token_map" not in settings("speculative_token_map=")
+    assert not [key for key in settings("speculative_algorithm=") if key.startswith("speculative_")]
 
 
 @pytest.mark.parametrize(

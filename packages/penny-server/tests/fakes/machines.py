@@ -16,7 +16,7 @@ from penny_server.serving.choose import choose_checkpoint
 
 GIB = 1 << 30
 MIB = 1 << 20
-UNBUILT = ("recover-ssm", "cache-store", "chat-template", "fr-spec")
+UNBUILT = ("recover-ssm", "cache-store", "chat-template")
 
 
 def pro_6000(watts: float = 600, **more: Any) -> GpuFacts:

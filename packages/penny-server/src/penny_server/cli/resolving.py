@@ -53,7 +53,7 @@ def launch_of(asked: Asked) -> tuple[Profile, Launch, tuple[Gpu, ...]]:
     without = [name for names in asked.without for name in names.split(",") if name]
 
     def resolved(draft: Path | None) -> Launch:
-        under = [_draft_layer(draft, asked.draft is not None)] if draft else []
+        under = [*_map_layer(profile), *([_draft_layer(draft, asked.draft is not None)] if draft else [])]
         host, port = asked.host or person.host, asked.port or person.port
         return resolve(profile, device, checkpoint, here, (*under, *layers), host, port, without)
 
@@ -83,6 +83,15 @@ def _draft_layer(draft: Path, flag: bool) -> Overrides:
     path = str(draft.expanduser().absolute()) if draft != NO_DRAFT else str(draft)
     origin = "--draft" if flag else "the settings' draft"
     return Overrides({"speculative_draft_model_path": path}, origin=origin)
+
+
+def _map_layer(profile: Profile) -> list[Overrides]:
+    if profile.token_map is None:
+        return []
+    from penny_models import tiny
+
+    path = str(tiny.token_map(profile.token_map.tiny))
+    return [Overrides({"speculative_token_map": path}, origin=f"profile {profile.name}")]
 
 
 def _device(profile: Profile, asked: Asked, person: Person, gpus: Sequence[Gpu]) -> Device:

@@ -161,7 +161,9 @@ def demand(model: ModelShape, draft: DFlashShape | None, settings: PlanSettings,
         verify=verify,
         verify_charged=charged,
         ring=ring,
-        head_rows=65_536 * text.hidden * (1 if settings.online_fp8 else 2) if settings.token_map else 0,
+        head_rows=settings.map_rows * text.hidden * (1 if settings.online_fp8 else 2)
+        if settings.token_map
+        else 0,
         unexplained=_unexplained(model, settings, machine),
         context=context_length(model, settings),
     )

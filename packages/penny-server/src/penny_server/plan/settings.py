@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from penny_server.errors import ExitCode, PennyError
@@ -16,6 +17,8 @@ _SPEC: dict[str, Spec] = {"NEXTN": "nextn", "EAGLE": "nextn", "DFLASH": "dflash"
 SPEC_REQUESTS = 48
 """Requests that SGLang assumes with speculation when none are given (``arg_groups/speculative_hook.py``)."""
 NEXTN_STEPS = 3
+MAP_ROWS = 65_536
+"""Of a token map that has no manifest beside it: those of the map for Flash-Next."""
 TRUE = ("1", "true", "yes", "y")
 
 
@@ -62,6 +65,7 @@ class PlanSettings:
     draft_kv_dtype: str | None = None
     draft_overrides: Mapping[str, Any] = field(default_factory=dict)
     token_map: bool = False
+    map_rows: int = MAP_ROWS
     replay: bool = False
     replay_length: int = 16
     recover_ssm: bool = False
@@ -158,7 +162,8 @@ def read_settings(
         draft_quantization=args.get("speculative_draft_model_quantization"),
         draft_kv_dtype=args.get("speculative_draft_kv_cache_dtype"),
         draft_overrides=_table("PENNY_DRAFT_OVERRIDES", env.get("PENNY_DRAFT_OVERRIDES")),
-        token_map=bool(args.get("speculative_token_map")) or "fr-spec" in features,
+        token_map=bool(args.get("speculative_token_map")),
+        map_rows=_map_rows(str(args.get("speculative_token_map") or "")),
         replay=bool(args.get("enable_linear_replayssm_spec", False)),
         replay_length=int(args.get("linear_replayssm_cache_len") or 16),
         recover_ssm="recover-ssm" in features,
@@ -192,6 +197,13 @@ def _draft_tokens(args: Mapping[str, Any], spec: Spec) -> int:
     if spec == "dflash":
         return _int(args, "speculative_dflash_block_size") or 0
     return (_int(args, "speculative_num_steps") or NEXTN_STEPS) + 1
+
+
+def _map_rows(path: str) -> int:
+    beside = Path(f"{path.removesuffix('.pt')}.manifest.json")
+    if not beside.is_file():
+        return MAP_ROWS
+    return int(_table(str(beside), beside.read_text(encoding="utf-8")).get("size") or MAP_ROWS)
 
 
 def _table(key: str, value: Any) -> dict[str, Any]:

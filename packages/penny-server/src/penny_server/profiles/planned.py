@@ -12,10 +12,6 @@ PLANNED: Mapping[str, str] = {
         "checks nothing it reads)"
     ),
     "chat-template": "the corrected chat template, pinned by its digest (stock takes the checkpoint's own)",
-    "fr-spec": (
-        "a draft head over the 65,536 most likely tokens, with a map whose digest and tokenizer are checked (stock "
-        "takes any map file)"
-    ),
     "media-device": "image processing on another GPU than the model's (stock uses the CPU or the model's GPU)",
     "online-fp8": "FP8 for the BF16 projections of an NVFP4 checkpoint, made while loading (stock leaves them BF16)",
     "ple-nvme": "n-gram tables read from an NVMe drive (stock's file back end needs a GPU that shares host memory)",

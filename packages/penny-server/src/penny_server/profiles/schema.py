@@ -35,6 +35,12 @@ class ModelSource(_Table):
         return self
 
 
+class MapSource(_Table):
+    """Where a draft-vocabulary map comes from: one of our tiny ones. A file is an SGLang argument."""
+
+    tiny: str
+
+
 class Settings(_Table):
     """SGLang arguments and environment. An empty text takes a setting away, so that SGLang's default holds."""
 
@@ -105,6 +111,7 @@ class Profile(_Table):
 
     Attributes:
         draft: Where the checkpoint of the draft model comes from; None for no draft or one inside the model's.
+        token_map: The draft vocabulary that comes with the package; ``speculative_token_map`` names a file instead.
         options: Settings of ours that stand for several of SGLang's (see `options`).
         needs: Features that are not built yet, by name; a start is refused with these names.
         asserts: What must be true once the server is ready, written as ``[assert]``, for one device ``[cpu.assert]``.
@@ -115,6 +122,7 @@ class Profile(_Table):
     summary: str
     model: ModelSource
     draft: ModelSource | None = None
+    token_map: MapSource | None = None
     features: tuple[str, ...] = ()
     options: dict[str, Value] = {}
     sglang: dict[str, Value] = {}

@@ -113,7 +113,7 @@ def _draft(case: Case) -> Iterable[Finding]:
 def _files(case: Case) -> list[Path]:
     named = (
         chosen_file(case, "chat_template", "chat-template"),
-        chosen_file(case, "speculative_token_map", "fr-spec"),
+        chosen_file(case, "speculative_token_map", ""),
     )
     return [file for file in named if file is not None]
 

@@ -18,7 +18,7 @@ CODER_MARK = "<function="
 CODER_PARSERS = ("qwen3_coder",)
 FLASH_NEXT = "qwen4_exp"
 FLASH_NEXT_DTYPES = ("auto", "bfloat16")
-FILES = ("chat_template", "speculative_token_map", "speculative_adaptive_config")
+FILES = ("chat_template", "speculative_adaptive_config")
 """Arguments that name a file; a chat template may also be the name of one that SGLang knows."""
 
 

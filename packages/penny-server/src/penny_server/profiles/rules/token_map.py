@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from penny_server.errors import ExitCode
 from penny_server.profiles.rules.base import Case, refuse
+
+REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*/[\w.-]+")
+"""OWNER/NAME/FILE, which stock fetches from a hub."""
+ROWS = 65_536
+"""Of the map that the reference serves Flash-Next with."""
 
 
 def check_token_map(case: Case, folder: Path) -> None:
@@ -16,8 +22,15 @@ def check_token_map(case: Case, folder: Path) -> None:
     """
     given = str(case.get("speculative_token_map", ""))
     path = Path(given)
-    if not given or not path.is_file():  # a repository's name, which stock fetches
+    if not given or (REPOSITORY.fullmatch(given) and not path.exists()):
         return
+    if not path.is_file():
+        refuse(
+            f"speculative_token_map is {given}, and there is no such file.",
+            f"Build one from text of what you serve: penny-spec map build {given} --tokenizer {folder} --size {ROWS} "
+            "--corpus TEXTS. Or draft over the whole vocabulary: --set speculative_token_map=",
+            ExitCode.CHECKPOINT,
+        )
     from penny_spec import frspec
 
     try:
