@@ -46,7 +46,7 @@ for case in "$@"; do
     [ -n "$log" ] && grep -v 'it/s' "$log" | tail -n 40 | cut -c1-300
     penny stop --log-dir "$runs"; wait $server  # it may still be starting, and hold the port
     log=$runs/plain.log
-    eval "$("${serve[@]}" --dry-run)" > "$log" 2>&1 &
+    (eval "exec env $("${serve[@]}" --dry-run)") > "$log" 2>&1 &
     server=$!
     for _ in $(seq 100); do sleep 1; curl -sf "http://127.0.0.1:$port/health" > /dev/null && break; kill -0 $server 2>/dev/null || break; done
     echo "started without the supervisor"; tail -n 5 "$log" | cut -c1-300
