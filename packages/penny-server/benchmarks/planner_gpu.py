@@ -142,10 +142,11 @@ NEXTN = {
     "speculative_eagle_topk": 1,
     "speculative_num_draft_tokens": 4,
 }
+PLAIN: dict[str, Any] = {"speculative_algorithm": None}
 CPU_PROFILES = ("tiny-27b", "tiny-next")
 CPU_CASES: dict[str, dict[str, Any]] = {
-    "capped by the profile": {},
-    "sized automatically": AUTOMATIC,
+    "capped by the profile": PLAIN,
+    "sized automatically": AUTOMATIC | PLAIN,
     "NEXTN, sized automatically": AUTOMATIC | NEXTN,
 }
 """Of each profile."""
