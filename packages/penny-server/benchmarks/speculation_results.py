@@ -130,10 +130,11 @@ def xqa(document: Json) -> Json:
         for context in sorted({row["context"] for row in timed}):
             at = [row for row in timed if row["context"] == context]
             shares = [row["share_of_floor"] for row in at]
-            faster = [row["triton_us"] / row["xqa_us"] for row in at]
+            faster = [row["triton_us"] / row["xqa_us"] for row in at if "triton_us" in row]
             key = f"{kv}_{context}"
             found[key] = {"share_of_floor": [min(shares), statistics.median(shares), max(shares)]}
-            found[key]["times_faster_than_triton"] = [min(faster), statistics.median(faster), max(faster)]
+            if faster:
+                found[key]["times_faster_than_triton"] = [min(faster), statistics.median(faster), max(faster)]
     head = ["kv", "page", "width", "batch", "context", "passes", "error", "error of other masks"]
     return found | {"columns": [*head, "xqa_us", "triton_us", "sdpa_us", "floor_us"], "table": tables}
 
@@ -237,6 +238,8 @@ def lines(document: Json) -> Iterator[str]:
                     ("share of the floor", "share_of_floor"),
                     ("times faster than stock's Triton kernel", "times_faster_than_triton"),
                 ):
+                    if name not in value:
+                        continue
                     shown = ", ".join(f"{number:.2f}" for number in value[name])
                     yield f"| {label}: {what}, least, median, most | {shown} | `xqa.{key}.{name}` |"
 
