@@ -14,6 +14,7 @@ import torch
 
 from penny_models import tiny
 from penny_server.cli.resolving import Asked, launch_of
+from penny_server.cli.run import run
 from penny_server.errors import ExitCode, PennyError
 from penny_server.profiles.rules import Case
 from penny_server.profiles.rules.token_map import check_token_map
@@ -153,3 +154,12 @@ def test_a_map_of_another_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(PennyError, match=f"tokenizer_sha256 {'ab' * 32}; {tokenizer} was found") as caught:
         check(path)
     assert "penny-spec map build" in caught.value.hint
+
+
+def test_serve_says_how_to_build_a_map_that_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    asked = ["serve", "tiny-next-frspec", "--device", "cpu", "--log-dir", str(tmp_path)]
+    assert run([*asked, "--set", "speculative_token_map=absent.pt"]) == 4
+    assert "penny-spec map build absent.pt --tokenizer" in capsys.readouterr().err
