@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,8 @@ import torch
 GROUPS = {"27b": 6, "flash-next": 12}
 """Query heads for each key head."""
 HEAD_DIM = 256
+USED = ("cuTensorMapEncodeTiled", "cuGetErrorString", "cuGetErrorName")
+"""What the modules call of the driver."""
 KV_TYPES = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
 
@@ -67,6 +70,32 @@ def complete(spec: Any) -> bool:
     return "no work to do" in subprocess.run(dry, capture_output=True, text=True, check=False).stdout
 
 
+def driver() -> Path:
+    """A folder with a ``libcuda.so`` to link with: the machine's driver, or a stand-in of its name where there is none.
+
+    FlashInfer links every module with ``-lcuda`` and looks in CUDA's folder of stubs, which small installations lack.
+    The compiler looks in LIBRARY_PATH after that; what is loaded at run time is the driver that is there then.
+    """
+    from flashinfer.jit import env
+
+    folder = Path(env.FLASHINFER_BASE_DIR) / "driver"
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "libcuda.so"
+    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    places = [Path(line.split("=> ")[1]) for line in known.splitlines() if "libcuda.so.1 " in line]
+    searched = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/local/nvidia/lib64"]
+    places += [Path(place) / "libcuda.so.1" for place in searched if place]
+    real = next((place for place in places if place.exists()), None)
+    library.unlink(missing_ok=True)
+    if real:
+        library.symlink_to(real)
+    else:
+        source = "".join(f"int {name}(void) {{ return 100; }}\n" for name in USED)
+        command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(library), "-x", "c", "-"]
+        subprocess.run(command, input=source, text=True, check=True)
+    return folder
+
+
 def same_build(spec: Any) -> str:
     """A key that is equal for modules of the same sources and flags: XQA's differ by width only up to 5."""
     return json.dumps([[str(path) for path in spec.sources], spec.extra_cuda_cflags])
@@ -74,6 +103,7 @@ def same_build(spec: Any) -> str:
 
 def build(wanted: list[Any], jobs: int) -> list[dict[str, Any]]:
     """Builds each set of equal modules once, ``jobs`` at a time, and copies the library for the others of its set."""
+    os.environ["LIBRARY_PATH"] = ":".join(filter(None, [str(driver()), os.environ.get("LIBRARY_PATH", "")]))
     sets: dict[str, list[Any]] = {}
     for spec in wanted:
         sets.setdefault(same_build(spec), []).append(spec)

@@ -12,14 +12,15 @@ shift
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 export FLASHINFER_WORKSPACE_BASE=${FLASHINFER_WORKSPACE_BASE:-/tmp/flashinfer} MAX_JOBS=${MAX_JOBS:-$(nproc)}
+export LIBRARY_PATH=$FLASHINFER_WORKSPACE_BASE/driver${LIBRARY_PATH:+:$LIBRARY_PATH}  # made by flashinfer_builds.py build
 builds() { python3 "$here/flashinfer_builds.py" "$@"; }
 case ${1:?name a step} in
   prebuild)
     [ -d "${BUILT:-}" ] && builds use "$BUILT"
-    setsid bash -c '
+    setsid nice -n 10 bash -c '
       python3 "$0" build topk sampling --jobs 2
-      python3 "$0" build xqa --jobs 4
-      python3 "$0" build xqa --jobs 4 --pages 16 32 128 --widths 8' "$here/flashinfer_builds.py" \
+      python3 "$0" build xqa --jobs 10
+      python3 "$0" build xqa --jobs 10 --pages 16 32 128 --widths 8' "$here/flashinfer_builds.py" \
       > "$out/prebuild.log" 2>&1 < /dev/null &
     echo "building, pid $!; see $out/prebuild.log" ;;
   prebuilt)
