@@ -18,9 +18,10 @@ case ${1:?name a step} in
   prebuild)
     [ -d "${BUILT:-}" ] && builds use "$BUILT"
     setsid nice -n 10 bash -c '
-      python3 "$0" build topk sampling --jobs 2
+      python3 "$0" build topk sampling --jobs 2 &
       python3 "$0" build xqa --jobs 10
-      python3 "$0" build xqa --jobs 10 --pages 16 32 128 --widths 8' "$here/flashinfer_builds.py" \
+      python3 "$0" build xqa --jobs 10 --pages 16 32 128 --widths 8
+      wait' "$here/flashinfer_builds.py" \
       > "$out/prebuild.log" 2>&1 < /dev/null &
     echo "building, pid $!; see $out/prebuild.log" ;;
   prebuilt)
