@@ -1,0 +1,59 @@
+"""What every engine does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Bytes between memory and a file.
+
+    Attributes:
+        file: a descriptor of `Engine.open`.
+        offset: first byte in the file, a multiple of 4,096.
+        views: memory, one after another; each starts at a multiple of 4,096 and is one long.
+    """
+
+    file: int
+    offset: int
+    views: Sequence[memoryview]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all views."""
+        return sum(view.nbytes for view in self.views)
+
+
+Transferred = Future[None]
+"""Done when all bytes are; OSError of the call that failed, or EIO for a file that is too short."""
+
+
+class Engine(Protocol):
+    """Opens files and moves bytes. Every method may be called from any thread."""
+
+    @property
+    def name(self) -> str:
+        """A word for metrics and tables."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        """A descriptor for `path` with the flags of `os.open`, O_DIRECT besides if this file system has it."""
+
+    def close(self, file: int) -> None:
+        """Close a descriptor whose transfers are done."""
+
+    def read(self, transfer: Transfer) -> Transferred:
+        """Start to fill the views from the file."""
+
+    def write(self, transfer: Transfer) -> Transferred:
+        """Start to write the views to the file."""
+
+    def sync(self, file: int) -> None:
+        """Return when what was written to the file, before this call, would survive a power cut. Raises OSError."""
+
+    def shutdown(self) -> None:
+        """Wait for what was started, and free threads and registrations."""

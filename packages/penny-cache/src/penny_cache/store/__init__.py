@@ -1,0 +1,32 @@
+"""The store: bundles of named parts on a drive, one per boundary of a prefix, that are found whole or not at all.
+
+| Module | Has |
+|---|---|
+| `store` | `Store`, and `open_store` that makes one of a namespace |
+| `ticket`, `errors` | how far a bundle has come; what can go wrong |
+| `keys` | keys as digests, and a hash chain for callers without one |
+| `records`, `image`, `sidecar` | the format: records of a segment, a bundle's records, the index file of a segment |
+| `segment`, `writer` | the segment that is written to, and the write path |
+| `walk`, `recover` | finding bundles without an index file; opening a store |
+| `index`, `memory`, `files` | where bundles are; bounded aligned memory; names, locks and checks of files |
+"""
+
+from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError, StoreLocked, StoreVersion
+from penny_cache.store.keys import chain
+from penny_cache.store.store import Loaded, Settings, Store, open_store
+from penny_cache.store.ticket import Stage, Ticket
+
+__all__ = [
+    "BundleRefused",
+    "Loaded",
+    "Settings",
+    "Stage",
+    "Store",
+    "StoreBusy",
+    "StoreError",
+    "StoreLocked",
+    "StoreVersion",
+    "Ticket",
+    "chain",
+    "open_store",
+]

@@ -1,0 +1,101 @@
+"""The files of a store, in the directory of its namespace, and who may write to them.
+
+| File | What |
+|---|---|
+| `00000001.segment` | bundles, see `records` |
+| `00000001.index` | the rows of a sealed segment, see `sidecar` |
+| `writer.lock` | locked by the one writer; the lock ends with its process |
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+from pathlib import Path
+
+from penny_cache.store.errors import StoreError, StoreLocked
+
+LOCK = "writer.lock"
+_SEGMENT = re.compile(r"(\d{8})\.segment")
+
+
+def check_directory(path: Path) -> None:
+    """Raises StoreError unless `path` is a directory of this user, and no symbolic link."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise StoreError(f"The store {path} cannot be opened: {error.strerror}.") from error
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreError(f"{path} is a symbolic link; give the directory itself.")
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{path} is not a directory; give the directory of a namespace.")
+    if found.st_uid != os.geteuid():
+        raise StoreError(
+            f"{path} belongs to the user {found.st_uid} and this process runs as {os.geteuid()}; what another user "
+            "can change is not read."
+        )
+
+
+def segment_path(directory: Path, number: int) -> Path:
+    """The segment file of a number."""
+    return directory / f"{number:08d}.segment"
+
+
+def index_path(directory: Path, number: int) -> Path:
+    """The index file beside a segment."""
+    return directory / f"{number:08d}.index"
+
+
+def segments(directory: Path) -> list[int]:
+    """The numbers of the segment files that there are, rising."""
+    with os.scandir(directory) as entries:
+        matches = [_SEGMENT.fullmatch(e.name) for e in entries if e.is_file(follow_symlinks=False)]
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def lock(directory: Path) -> int:
+    """Become the writer of a store: a descriptor to keep open for as long.
+
+    Raises:
+        StoreLocked: another process is; names its id.
+        StoreError: the file system refused.
+    """
+    path = directory / LOCK
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror}.") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(file)
+        raise StoreLocked(
+            f"The process {owner} writes to {directory}; a store has one writer. Open it for reading, or end that one."
+        ) from error
+    os.ftruncate(file, 0)
+    os.pwrite(file, str(os.getpid()).encode(), 0)
+    return file
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, and durably."""
+    temporary = path.with_suffix(".unfinished")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

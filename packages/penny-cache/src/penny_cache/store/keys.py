@@ -1,0 +1,33 @@
+"""Keys: any text or bytes of the caller, as 32 bytes of fixed meaning.
+
+A key never becomes part of a path, so `/`, `..`, NUL and ten kilobytes are keys like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+DIGEST_BYTES = 32
+_PERSON = b"penny-cache key"
+
+
+def digest(key: str | bytes) -> bytes:
+    """The 32 bytes that stand for `key` on disk: its BLAKE2b digest. Text is taken as UTF-8, surrogates included."""
+    data = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
+    kind = b"t" if isinstance(key, str) else b"b"
+    return hashlib.blake2b(kind + data, digest_size=DIGEST_BYTES, person=_PERSON).digest()
+
+
+def chain(pages: Iterable[bytes], start: bytes = b"") -> Iterator[bytes]:
+    """A key for each prefix of `pages`: of all pages up to it, in order, from `start` on.
+
+    For callers without a hash chain of their own. Each key is 32 bytes and follows from the one before and its page
+    (for example the page's token ids as little-endian int32).
+    """
+    before = hashlib.blake2b(start, digest_size=DIGEST_BYTES, person=b"penny-cache root").digest()
+    for page in pages:
+        before = hashlib.blake2b(
+            page, digest_size=DIGEST_BYTES, key=before, person=b"penny-cache link"
+        ).digest()
+        yield before

@@ -1,0 +1,228 @@
+"""The write path: bundles are copied into a bounded queue, written as they come, and made visible when they are.
+
+One thread gives each bundle its place, seals its image and starts the write; the engine has many writes under way. A
+segment that is full is synced and gets its index file as soon as its last write is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from penny_cache.engine import Engine, Transfer, Transferred
+from penny_cache.store import segment as segments
+from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
+from penny_cache.store.image import Bundle, Layout, fill, image_blocks, layout_of, seal
+from penny_cache.store.index import ROW, Index
+from penny_cache.store.memory import Buffer, Pool
+from penny_cache.store.records import BLOCK
+from penny_cache.store.records import Buffer as Data
+from penny_cache.store.segment import Segment
+from penny_cache.store.ticket import Stage, Ticket
+
+logger = logging.getLogger(__name__)
+
+CLOSED = "The store is closed."
+
+
+@dataclass
+class _Job:
+    bundle: Bundle
+    layout: Layout
+    buffer: Buffer
+    ticket: Ticket
+    segment: Segment | None = None
+    offset: int = 0
+
+
+class Writer:
+    """Appends bundles to the segments of one store.
+
+    Args:
+        directory, namespace: of the store.
+        engine: moves the bytes.
+        index: gets the bundles that are written; `guard` is held meanwhile.
+        first_segment, first_sequence: numbers that are free from there on.
+        segment_bytes: size at which a segment is sealed.
+        memory: bytes that wait to be written, at most.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        namespace: bytes,
+        engine: Engine,
+        index: Index,
+        guard: threading.RLock,
+        *,
+        first_segment: int,
+        first_sequence: int,
+        segment_bytes: int,
+        memory: int,
+    ) -> None:
+        self._directory, self._namespace, self._engine = directory, namespace, engine
+        self._index, self._guard = index, guard
+        self._number, self._sequence = first_segment, first_sequence
+        self._limit = segment_bytes // BLOCK
+        self._pool = Pool(memory)
+        self._waiting: deque[_Job] = deque()
+        self._done: deque[tuple[_Job, Transferred]] = deque()
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._closing = False
+        self._active: Segment | None = None
+        self._full: list[Segment] = []
+        self._thread = threading.Thread(target=self._run, name="penny-cache-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, key: bytes, parts: Mapping[str, Data], parent: bytes, wanted: Stage, wait: float) -> Ticket:
+        """Take a copy of a bundle; waits up to `wait` seconds for room in the queue.
+
+        Raises:
+            BundleRefused: it can never be stored.
+            StoreBusy: there was no room.
+        """
+        layout = layout_of(parts)
+        size = image_blocks(layout) * BLOCK
+        if size > min(self._limit * BLOCK - BLOCK, self._pool.limit):
+            raise BundleRefused(
+                f"The bundle takes {size:,} bytes on disk; the store takes up to "
+                f"{min(self._limit * BLOCK - BLOCK, self._pool.limit):,} (segment_bytes and memory)."
+            )
+        buffer = self._pool.take(size, wait)
+        if buffer is None:
+            raise StoreBusy(
+                f"The write queue holds {self._pool.used:,} bytes and has no room for {size:,} more."
+            )
+        bundle = Bundle(self._namespace, key, parent)
+        fill(buffer.view, bundle, parts)
+        job = _Job(bundle, layout, buffer, Ticket(wanted))
+        with self._changed:
+            if self._closing:
+                buffer.close()
+                raise StoreError(CLOSED)
+            self._waiting.append(job)
+            self._changed.notify_all()
+        return job.ticket
+
+    def close(self) -> None:
+        """Write what waits, seal the segment, end the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._waiting or self._done or (self._closing and not self._under_way)
+                )
+                started = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                finished = [self._done.popleft() for _ in range(len(self._done))]
+                over = self._closing and not self._under_way and not started and not finished
+            if over:
+                break
+            for job in started:
+                self._start(job)
+            self._finish(finished)
+        if self._active is not None:
+            self._full.append(self._active)
+        self._seal_full()
+
+    def _start(self, job: _Job) -> None:
+        try:
+            job.segment, job.offset = self._place(image_blocks(job.layout))
+            job.bundle = Bundle(self._namespace, job.bundle.key, job.bundle.parent, self._sequence)
+            self._sequence += 1
+            size = image_blocks(job.layout) * BLOCK
+            seal(job.buffer.view, job.bundle, job.layout)
+            job.segment.under_way += 1
+            self._under_way += 1
+            transfer = Transfer(job.segment.file, job.offset * BLOCK, [job.buffer.view[:size]])
+            self._engine.write(transfer).add_done_callback(lambda done: self._written(job, done))
+        except OSError as error:
+            job.buffer.close()
+            job.ticket.failed(_explained(self._directory, error))
+
+    def _place(self, blocks: int) -> tuple[Segment, int]:
+        if self._active is not None:
+            offset = self._active.place(blocks)
+            if offset is not None:
+                return self._active, offset
+            self._full.append(self._active)
+            self._active = None
+        self._active = segments.create(
+            self._directory, self._number, self._namespace, self._limit, self._engine
+        )
+        self._number += 1
+        offset = self._active.place(blocks)
+        if offset is None:
+            raise AssertionError("put refuses what no segment holds")
+        return self._active, offset
+
+    def _written(self, job: _Job, done: Transferred) -> None:
+        with self._changed:
+            self._done.append((job, done))
+            self._changed.notify_all()
+
+    def _finish(self, finished: list[tuple[_Job, Transferred]]) -> None:
+        to_sync: dict[int, list[_Job]] = {}
+        for job, done in finished:
+            assert job.segment is not None
+            job.segment.under_way -= 1
+            self._under_way -= 1
+            error = done.exception()
+            job.buffer.close()
+            if error is not None:
+                job.ticket.failed(_explained(self._directory, error))
+                continue
+            self._show(job)
+            job.ticket.reached(Stage.WRITTEN)
+            if job.ticket.wanted is Stage.DURABLE:
+                to_sync.setdefault(job.segment.file, []).append(job)
+        for file, jobs in to_sync.items():
+            try:
+                self._engine.sync(file)
+            except OSError as error:
+                for job in jobs:
+                    job.ticket.failed(_explained(self._directory, error))
+            else:
+                for job in jobs:
+                    job.ticket.reached(Stage.DURABLE)
+        self._seal_full()
+
+    def _show(self, job: _Job) -> None:
+        assert job.segment is not None
+        row = np.zeros(1, ROW)
+        with self._guard:
+            row[0] = (
+                job.bundle.key, job.bundle.parent, job.bundle.sequence, job.segment.number, job.offset,
+                image_blocks(job.layout), self._index.layout_number(job.layout),
+            )  # fmt: skip
+            self._index.add(row)
+        job.segment.rows.append(row)
+
+    def _seal_full(self) -> None:
+        for segment in [s for s in self._full if not s.under_way]:
+            self._full.remove(segment)
+            try:
+                segments.seal(segment, self._directory, self._namespace, self._index, self._engine)
+            except OSError as error:
+                # Its bundles are written; the next open finds them by walking the segment.
+                logger.warning(
+                    "The segment %d of %s was not sealed: %s", segment.number, self._directory, error
+                )
+            finally:
+                self._engine.close(segment.file)
+
+
+def _explained(directory: Path, error: BaseException) -> StoreError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StoreError(f"A bundle was not stored in {directory}: {reason}.")
