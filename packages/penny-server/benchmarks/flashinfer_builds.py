@@ -80,19 +80,19 @@ def driver() -> Path:
 
     folder = Path(env.FLASHINFER_BASE_DIR) / "driver"
     folder.mkdir(parents=True, exist_ok=True)
-    library = folder / "libcuda.so"
     known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
     places = [Path(line.split("=> ")[1]) for line in known.splitlines() if "libcuda.so.1 " in line]
     searched = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/local/nvidia/lib64"]
     places += [Path(place) / "libcuda.so.1" for place in searched if place]
     real = next((place for place in places if place.exists()), None)
-    library.unlink(missing_ok=True)
+    part = folder / f"libcuda.{os.getpid()}"  # two builds may run side by side
     if real:
-        library.symlink_to(real)
+        part.symlink_to(real)
     else:
         source = "".join(f"int {name}(void) {{ return 100; }}\n" for name in USED)
-        command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(library), "-x", "c", "-"]
+        command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(part), "-x", "c", "-"]
         subprocess.run(command, input=source, text=True, check=True)
+    part.replace(folder / "libcuda.so")
     return folder
 
 
