@@ -35,6 +35,7 @@ for case in "$@"; do
   echo "== $case"
   runs=/tmp/runs-$case-$port && rm -rf "$runs" && mkdir -p "$runs"
   began=$SECONDS
+  options+=(--set nccl_port=$((port + 5)))  # servers that start together may find the same one free
   serve=(penny serve "$profile" --device cuda --port "$port" --model "$checkpoint" "${options[@]}")
   "${serve[@]}" --log-dir "$runs" > "$runs/screen" 2>&1 &
   server=$!

@@ -115,7 +115,9 @@ def servers(args: argparse.Namespace) -> list[Server]:
             env["CUDA_VISIBLE_DEVICES"] = str(args.gpu)
         module = "sglang.launch_server" if case.stock else "penny_server.sglang.launch"
         argv = [sys.executable, "-m", module, "--model-path", str(places[case.family])]
-        argv += ["--host", "127.0.0.1", "--port", str(port), *cases.flags(settings)]
+        # Its own, as servers that start together may find the same one free.
+        argv += ["--host", "127.0.0.1", "--port", str(port), "--nccl-port", str(port + 5)]
+        argv += cases.flags(settings)
         server = Server(name, argv, env, f"http://127.0.0.1:{port}", args.out, runs)
         shown = [word.replace(str(args.work), "WORK") for word in argv[1:]]
         server.row |= {"ours": not case.stock, "arguments": shown, "environment": chosen}
