@@ -34,8 +34,8 @@ def pages(kv: int, qsa: int, gdn: list[int], ple: list[int]) -> list[set[str]]:
     ],
 )
 def test_a_prefix_ends_where_every_kind_of_state_can(found: list[set[str]], end: int) -> None:
-    """The rows of case CP-14 (sglang 39147): the minimum over the kinds is 4 for the second, third and fourth row, where
-    not every kind has a snapshot."""
+    """The rows of case CP-14 (sglang 39147): the minimum over the kinds is 4 for the second, third and fourth row, and
+    not every kind has a snapshot there."""
     assert restorable(found, FLASH_NEXT) == end
 
 
@@ -123,15 +123,14 @@ def test_nothing_is_written_before_its_forward_is_done() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=30))
 def test_every_prefix_is_given_out_once_and_not_early(steps: list[tuple[int, int]]) -> None:
     """Forwards are started and end in order, the ends somewhere behind."""
-    committer, forward, done, out = Committer(), 0, -1, []
+    committer, done, out = Committer(), -1, []
     noted: list[tuple[int, int]] = []
-    for number, (starts, lag) in enumerate(steps):
+    for forward, (starts, lag) in enumerate(steps):
         for _ in range(starts):
             noted.append((len(noted), forward))
             committer.started(noted[-1][0], forward)
         done = max(done, forward - lag)
         given_out = committer.finished(done)
-        assert all(commit.forward <= done for commit in given_out), number
+        assert all(commit.forward <= done for commit in given_out)
         out += [commit.key for commit in given_out]
-        forward += 1
     assert out == [key for key, at in noted if at <= done]
