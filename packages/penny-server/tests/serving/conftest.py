@@ -17,7 +17,7 @@ import httpx
 import psutil
 import pytest
 
-START_LIMIT_S = 180
+START_LIMIT_S = 400
 
 
 def free_port() -> int:
@@ -87,6 +87,21 @@ def stop(server: Server) -> int:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = start(tmp_path_factory.mktemp("float32"), "--device", "cpu", "--set", "dtype=float32")
+    yield running
+    assert stop(running) == 0
+
+
+def _grouped(profile: str) -> object:
+    """With ``--dist loadgroup`` all tests of one server go to one worker."""
+    return pytest.param(profile, marks=pytest.mark.xdist_group(profile))
+
+
+@pytest.fixture(scope="session", params=[_grouped(name) for name in ("tiny-27b-nextn", "tiny-27b-dflash2")])
+def drafting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A float32 server for each kind of draft. pytest orders the tests of all files by it: each starts once, and ends
+    before the next starts."""
+    root = tmp_path_factory.mktemp(request.param)
+    running = start(root, "--device", "cpu", "--set", "dtype=float32", profile=request.param)
     yield running
     assert stop(running) == 0
 

@@ -4,6 +4,7 @@ Stock's DFLASH verification looks for a field that no longer exists and drops pr
 penalties (with overlap; without, repetition alone). With NEXTN and EAGLE it counts one token of each verified block.
 Here each row of a block counts what was generated before and the drafts before it (``penny_spec.verify.penalise``),
 from the requests' own output. The feature ``penalties`` has it complete by then: without that one the probes fail.
+Verification also leaves ``min_p`` out, and would answer a request with it from another distribution: it is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ FEATURE = "spec-penalties"
 EAGLE = "sglang.srt.speculative.eagle_utils.eagle_sample"
 DFLASH = "sglang.srt.speculative.dflash_utils.apply_dflash_verify_logits_adjustments"
 PREPARE = "sglang.srt.speculative.dflash_info.DFlashVerifyInput.prepare_for_verify"
+ADMIT = "sglang.srt.dllm.mixin.scheduler.SchedulerDllmMixin.validate_dllm_request"
 SKIP = "sglang.srt.speculative.dflash_worker_v2.DFlashWorkerV2._can_skip_verify_logits"
 BLOCK = "_penny_block"
 COUNTS = "_penny_counts"
@@ -116,6 +118,18 @@ def _needs_logits(original: Callable[..., bool], worker: Any, batch: Any, info: 
     return not wanted(batch.reqs) and original(worker, batch, info)
 
 
+def _no_min_p(original: Callable[..., str | None], scheduler: Any, req: Any) -> str | None:
+    """Stock asks this of every request, and answers a sentence with status 400."""
+    params = req.sampling_params
+    refused = original(scheduler, req)
+    if refused is not None or scheduler.spec_algorithm.is_none() or params.min_p <= 0 or params.top_k == 1:
+        return refused
+    return (
+        f"min_p: with drafts the target's distribution is not cut by it; leave it out, or ask for top_p or top_k "
+        f"(found {params.min_p:g})."
+    )
+
+
 def _seam(name: str, target: str, digest: str, summary: str, hook: Any) -> Seam:
     return around(FEATURE, name, target, digest, summary, hook, needs=(OVERLAP,))
 
@@ -144,5 +158,13 @@ SEAMS = (
         "6a9bc3612764f1de",
         "keeps the logits of a DFLASH block that is to be penalised",
         _needs_logits,
+    ),
+    around(
+        FEATURE,
+        "min-p",
+        ADMIT,
+        "a76695db5c90fff2",
+        "refuses min_p, which verification leaves out",
+        _no_min_p,
     ),
 )
