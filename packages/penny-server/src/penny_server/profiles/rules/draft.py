@@ -37,9 +37,9 @@ def check_draft(case: Case, target: Mapping[str, Any], draft: Mapping[str, Any],
         found, wanted = draft.get(name), target.get(name)
         if found and wanted and found != wanted:
             _refuse(f"The draft in {folder} reads {what.format(f'{found:,}')}, and the model has {wanted:,}.")
-    layers = target.get("num_hidden_layers")
-    beyond = [index for index in flash.get("target_layer_ids") or () if layers and index >= layers]
-    if beyond:
+    layers = int(target.get("num_hidden_layers") or 0)
+    beyond = [index for index in flash.get("target_layer_ids") or () if index >= layers]
+    if layers and beyond:
         _refuse(
             f"The draft in {folder} reads the model's layer {beyond[0]}, and the last one is {layers - 1}."
         )
