@@ -70,30 +70,43 @@ def complete(spec: Any) -> bool:
     return "no work to do" in subprocess.run(dry, capture_output=True, text=True, check=False).stdout
 
 
-def driver() -> Path:
-    """A folder with a ``libcuda.so`` to link with: the machine's driver, or a stand-in of its name where there is none.
+def complete_cuda() -> None:
+    """Lends the compiler what FlashInfer's builds use and small installations of CUDA lack, through its environment.
 
-    FlashInfer links every module with ``-lcuda`` and looks in CUDA's folder of stubs, which small installations lack.
-    The compiler looks in LIBRARY_PATH after that; what is loaded at run time is the driver that is there then.
+    Every module is linked with ``-lcuda``: the machine's driver, or a stand-in of its name where there is none (what is
+    loaded at run time is the driver that is there then). ``curand.h`` is taken from the Python package of cuRAND.
     """
     from flashinfer.jit import env
+    from flashinfer.jit.cpp_ext import get_cuda_path
 
-    folder = Path(env.FLASHINFER_BASE_DIR) / "driver"
+    folder = Path(env.FLASHINFER_BASE_DIR) / "lent"
     folder.mkdir(parents=True, exist_ok=True)
     known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
     places = [Path(line.split("=> ")[1]) for line in known.splitlines() if "libcuda.so.1 " in line]
     searched = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/usr/local/nvidia/lib64"]
     places += [Path(place) / "libcuda.so.1" for place in searched if place]
     real = next((place for place in places if place.exists()), None)
-    part = folder / f"libcuda.{os.getpid()}"  # two builds may run side by side
     if real:
-        part.symlink_to(real)
+        link(real, folder / "libcuda.so")
     else:
         source = "".join(f"int {name}(void) {{ return 100; }}\n" for name in USED)
+        part = folder / f"libcuda.{os.getpid()}"
         command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(part), "-x", "c", "-"]
         subprocess.run(command, input=source, text=True, check=True)
-    part.replace(folder / "libcuda.so")
-    return folder
+        part.replace(folder / "libcuda.so")
+    # Only these headers: the others of that package belong to another CUDA than the compiler.
+    for place in [] if (Path(get_cuda_path()) / "include" / "curand.h").exists() else sys.path:
+        for header in Path(place).glob("nvidia/*/include/curand*.h"):
+            link(header, folder / header.name)
+    for variable in ("LIBRARY_PATH", "CPATH"):
+        os.environ[variable] = ":".join(filter(None, [os.environ.get(variable, ""), str(folder)]))
+
+
+def link(target: Path, name: Path) -> None:
+    """Makes ``name`` a link to ``target``, also while another build uses it."""
+    part = name.with_name(f"{name.name}.{os.getpid()}")
+    part.symlink_to(target.resolve())
+    part.replace(name)
 
 
 def same_build(spec: Any) -> str:
@@ -103,7 +116,7 @@ def same_build(spec: Any) -> str:
 
 def build(wanted: list[Any], jobs: int) -> list[dict[str, Any]]:
     """Builds each set of equal modules once, ``jobs`` at a time, and copies the library for the others of its set."""
-    os.environ["LIBRARY_PATH"] = ":".join(filter(None, [str(driver()), os.environ.get("LIBRARY_PATH", "")]))
+    complete_cuda()
     sets: dict[str, list[Any]] = {}
     for spec in wanted:
         sets.setdefault(same_build(spec), []).append(spec)

@@ -12,7 +12,8 @@ shift
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 export FLASHINFER_WORKSPACE_BASE=${FLASHINFER_WORKSPACE_BASE:-/tmp/flashinfer} MAX_JOBS=${MAX_JOBS:-$(nproc)}
-export LIBRARY_PATH=$FLASHINFER_WORKSPACE_BASE/driver${LIBRARY_PATH:+:$LIBRARY_PATH}  # made by flashinfer_builds.py build
+lent=$FLASHINFER_WORKSPACE_BASE/lent  # what small installations of CUDA lack; flashinfer_builds.py build fills it
+export LIBRARY_PATH=${LIBRARY_PATH:+$LIBRARY_PATH:}$lent CPATH=${CPATH:+$CPATH:}$lent
 builds() { python3 "$here/flashinfer_builds.py" "$@"; }
 case ${1:?name a step} in
   prebuild)
