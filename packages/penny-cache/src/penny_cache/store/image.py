@@ -11,6 +11,8 @@ from penny_cache.store.records import BLOCK, MAX_NAME_BYTES, NO_KEY, Buffer, Hea
 MAX_PARTS = 1024
 Layout = tuple[tuple[str, int], ...]
 """Names and bytes of a bundle's parts, in the order on disk."""
+REMOVED = ""
+"""Name of a part that is no longer there; its place is kept, and may be a hole in the file."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ def image_blocks(layout: Layout) -> int:
 
 
 def places(layout: Layout) -> Iterator[tuple[str, int, int, int]]:
-    """Of each part: name, offset of its header and of its payload from the image's start, and payload bytes."""
+    """Of each part that is there: name, offset of its header and of its payload in the image, and payload bytes."""
     at = 0
     for name, length in layout:
-        yield name, at, at + BLOCK, length
+        if name != REMOVED:
+            yield name, at, at + BLOCK, length
         at += BLOCK * (1 + blocks(length))
 
 
@@ -85,11 +88,12 @@ def damaged(
     """Why a bundle that was read is not the one that was stored; empty when it is, byte for byte.
 
     Args:
-        headers: of its parts as they were read, None for one that is none.
-        payloads: what was read for each part, without padding.
+        headers: of the parts that are there, as they were read, None for one that is none.
+        payloads: what was read for each of them, without padding.
         bundle, layout: what the index says.
     """
-    for header, payload, (name, length) in zip(headers, payloads, layout, strict=True):
+    there = [part for part in layout if part[0] != REMOVED]
+    for header, payload, (name, length) in zip(headers, payloads, there, strict=True):
         if header is None or header.kind is not Kind.PART:
             return f"part {name}: its header is damaged"
         found = (header.namespace, header.key, header.parent, header.sequence, header.name, header.length)

@@ -105,11 +105,13 @@ class Index:
 
     def find(self, keys: Sequence[bytes]) -> Numbers:
         """The row of each 32-byte key, -1 where there is none. Of rows with the same key the newest counts."""
+        return self.find_keys(np.frombuffer(b"".join(keys), ROW["key"]))
+
+    def find_keys(self, keys: Rows) -> Numbers:
+        """As `find`, for a column of keys."""
         found = np.full(len(keys), -1, np.int64)
-        if not len(keys):
-            return found
-        if len(self._sorted):
-            words = _words(np.frombuffer(b"".join(keys), ROW["key"]))
+        if len(self._sorted) and len(keys):
+            words = _words(keys)
             at = np.searchsorted(self._sorted, words[:, 0])
             near = np.minimum(at, len(self._sorted) - 1)
             hits = np.flatnonzero(self._sorted[near] == words[:, 0])
@@ -119,11 +121,12 @@ class Index:
             alone = (self._sorted[after] != words[hits, 0]) | (after == near[hits])
             found[hits[same]] = rows[same]
             for i in hits[~(same & alone)].tolist():
-                found[i] = self._among(keys[i], int(at[i]))
-        for i, key in enumerate(keys):
-            row = self._new.get(key)
-            if row is not None and self._alive[row]:
-                found[i] = row
+                found[i] = self._among(keys[i].tobytes(), int(at[i]))
+        if self._new:
+            for i, key in enumerate(keys):
+                row = self._new.get(key.tobytes())
+                if row is not None and self._alive[row]:
+                    found[i] = row
         return found
 
     def touch(self, rows: Numbers) -> None:
@@ -134,6 +137,18 @@ class Index:
     def remove(self, rows: Numbers) -> None:
         """Mark rows as removed."""
         self._alive[rows] = False
+
+    def forget_replaced(self) -> None:
+        """Of living rows with the same key, mark all but the newest as removed."""
+        self._sort()
+        for at in np.flatnonzero(self._sorted[1:] == self._sorted[:-1]).tolist():
+            row, key = int(self._order[at]), self._rows[int(self._order[at])]["key"].tobytes()
+            if self._among(key, int(np.searchsorted(self._sorted, self._sorted[at]))) != row:
+                self._alive[row] = False
+
+    def set_layout(self, row: int, layout: Layout) -> None:
+        """Give a row another layout, of the same blocks."""
+        self._rows[row]["layout"] = self.layout_number(layout)
 
     def _among(self, key: bytes, at: int) -> int:
         """The newest living row of `key` in the run of equal first bytes that starts at `at`; -1 if none is."""

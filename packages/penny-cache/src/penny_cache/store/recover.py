@@ -70,6 +70,7 @@ def recover(
                 f"The segment {number} of {directory} cannot be read: {error.strerror}."
             ) from error
     progress(len(numbers), len(numbers))
+    found.index.forget_replaced()
     if len(found.index.rows):
         found.sequence = int(found.index.rows["sequence"].max()) + 1
     return found

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -14,6 +15,7 @@ import numpy as np
 from penny_cache.engine import Engine, ThreadEngine, Transfer, Transferred
 from penny_cache.namespace import Namespace
 from penny_cache.store import files
+from penny_cache.store.collector import Collector, allocated
 from penny_cache.store.errors import StoreError
 from penny_cache.store.image import Bundle, Layout, places
 from penny_cache.store.keys import digest
@@ -26,6 +28,7 @@ from penny_cache.store.writer import Writer
 
 logger = logging.getLogger(__name__)
 
+READ_ONLY = "{} is open for reading only."
 Key = str | bytes
 MIB = 1 << 20
 
@@ -38,11 +41,29 @@ class Settings:
         segment_bytes: size of a segment file; what a walk after a kill may have to read.
         write_memory: bytes that wait to be written, at most.
         read_memory: bytes of bundles that are being loaded, at most.
+        budget: bytes that the store may take on the drive; None for no limit. A segment takes a quarter of it at most.
+        free_floor: bytes that stay free on its file system.
+        snapshots: names of parts that a prefix needs at its end only; inside a path they are given up first.
     """
 
     segment_bytes: int = 1024 * MIB
     write_memory: int = 256 * MIB
     read_memory: int = 256 * MIB
+    budget: int | None = None
+    free_floor: int = 0
+    snapshots: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.budget < 16 * BLOCK:
+            raise ValueError(
+                f"A budget of {self.budget:,} bytes holds no bundle; give {16 * BLOCK:,} or more."
+            )
+
+    @property
+    def segment_size(self) -> int:
+        """Bytes of a segment file, with regard to the budget; whole blocks."""
+        most = self.segment_bytes if self.budget is None else min(self.segment_bytes, self.budget // 4)
+        return most // BLOCK * BLOCK
 
 
 @dataclass(frozen=True)
@@ -77,11 +98,16 @@ class Store:
             raise
         self._index = self.recovered.index
         self._damaged = 0
+        self._collector = Collector(
+            self.path, self._namespace, index=self._index, guard=self._guard, budget=settings.budget,
+            free_floor=settings.free_floor, snapshots=settings.snapshots, open_segments=self._open_segments,
+        )  # fmt: skip
         self._writer = (
             Writer(
                 self.path, self._namespace, engine, self._index, self._guard,
                 first_segment=max(self.recovered.segments, default=0) + 1, first_sequence=self.recovered.sequence,
-                segment_bytes=settings.segment_bytes, memory=settings.write_memory,
+                segment_bytes=settings.segment_size, memory=settings.write_memory,
+                make_room=self._collector.make_room,
             )
             if writable
             else None
@@ -104,6 +130,39 @@ class Store:
     def damaged(self) -> int:
         """Bundles that were found damaged while loading, and are no longer there."""
         return self._damaged
+
+    @property
+    def evicted(self) -> int:
+        """Bundles and snapshots that were given up for space."""
+        return self._collector.evicted
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that the store's files take on the drive."""
+        return allocated(self.path)
+
+    def collect(self, size: int) -> int:
+        """Give up bundles worth about `size` bytes; how many bytes came free.
+
+        Raises:
+            StoreError: the store is open for reading.
+        """
+        if self._writer is None:
+            raise StoreError(READ_ONLY.format(self.path))
+        return self._collector.collect(size)
+
+    @contextmanager
+    def pinned(self, chain: Sequence[Key]) -> Iterator[int]:
+        """Keep the bundles of a chain that are there from being given up; yields how many."""
+        keys = [digest(key) for key in chain]
+        with self._guard:
+            rows = self._chain(keys)
+            self._collector.pinned.update(rows)
+        try:
+            yield len(rows)
+        finally:
+            with self._guard:
+                self._collector.pinned.subtract(rows)
 
     def close(self) -> None:
         """Write what waits, seal the segment, let others write."""
@@ -141,7 +200,7 @@ class Store:
             StoreError: the store is open for reading.
         """
         if self._writer is None:
-            raise StoreError(f"{self.path} is open for reading only.")
+            raise StoreError(READ_ONLY.format(self.path))
         return self._writer.put(
             digest(key), parts, NO_KEY if parent is None else digest(parent), wanted, wait
         )
@@ -161,6 +220,7 @@ class Store:
         with self._guard:
             rows = self._chain(keys)
             self._index.touch(np.array(rows, np.int64))
+            self._collector.pinned.update(rows)
             jobs = [self._job(row) for row in rows]
         ahead: list[tuple[Buffer, Transferred]] = []
         position = 0
@@ -188,6 +248,11 @@ class Store:
             for buffer, done in ahead:
                 done.exception()
                 buffer.close()
+            with self._guard:
+                self._collector.pinned.subtract(rows)
+
+    def _open_segments(self) -> set[int]:
+        return self._writer.open_segments() if self._writer is not None else set()
 
     def _chain(self, keys: Sequence[bytes]) -> list[int]:
         found = self._index.find(keys).tolist()

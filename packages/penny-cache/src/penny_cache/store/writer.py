@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +51,7 @@ class Writer:
         first_segment, first_sequence: numbers that are free from there on.
         segment_bytes: size at which a segment is sealed.
         memory: bytes that wait to be written, at most.
+        make_room: called before a segment of so many bytes is made; raises StoreError where there can be no room.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class Writer:
         first_sequence: int,
         segment_bytes: int,
         memory: int,
+        make_room: Callable[[int], None] = lambda size: None,
     ) -> None:
+        self._make_room = make_room
         self._directory, self._namespace, self._engine = directory, namespace, engine
         self._index, self._guard = index, guard
         self._number, self._sequence = first_segment, first_sequence
@@ -111,6 +114,10 @@ class Writer:
             self._changed.notify_all()
         return job.ticket
 
+    def open_segments(self) -> set[int]:
+        """Numbers of the segments that are not sealed."""
+        return {segment.number for segment in (*self._full, self._active) if segment is not None}
+
     def close(self) -> None:
         """Write what waits, seal the segment, end the thread."""
         with self._changed:
@@ -147,9 +154,9 @@ class Writer:
             self._under_way += 1
             transfer = Transfer(job.segment.file, job.offset * BLOCK, [job.buffer.view[:size]])
             self._engine.write(transfer).add_done_callback(lambda done: self._written(job, done))
-        except OSError as error:
+        except (OSError, StoreError) as error:
             job.buffer.close()
-            job.ticket.failed(_explained(self._directory, error))
+            job.ticket.failed(error if isinstance(error, StoreError) else _explained(self._directory, error))
 
     def _place(self, blocks: int) -> tuple[Segment, int]:
         if self._active is not None:
@@ -158,6 +165,8 @@ class Writer:
                 return self._active, offset
             self._full.append(self._active)
             self._active = None
+            self._seal_full()
+        self._make_room(self._limit * BLOCK)
         self._active = segments.create(
             self._directory, self._number, self._namespace, self._limit, self._engine
         )
@@ -206,6 +215,8 @@ class Writer:
                 job.bundle.key, job.bundle.parent, job.bundle.sequence, job.segment.number, job.offset,
                 image_blocks(job.layout), self._index.layout_number(job.layout),
             )  # fmt: skip
+            before = self._index.find([job.bundle.key])
+            self._index.remove(before[before >= 0])
             self._index.add(row)
         job.segment.rows.append(row)
 

@@ -1,0 +1,205 @@
+"""Giving space up: in which order, within which limits, and never what is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penny_cache import namespace
+from penny_cache.namespace import Identity, Namespace
+from penny_cache.store import Settings, Store, StoreError, collector, open_store
+from penny_cache.store.eviction import victims
+from penny_cache.store.image import image_blocks
+from penny_cache.store.index import ROW, Index
+from penny_cache.store.records import BLOCK, NO_KEY
+
+STATE = frozenset({"gdn"})
+
+
+def key(name: str) -> bytes:
+    return name.encode().ljust(32, b".")
+
+
+def forest(edges: list[tuple[str, str, bool]]) -> Index:
+    """Bundles by name, parent's name (empty for none), and whether they have a snapshot; used in this order."""
+    index = Index()
+    for name, parent, snapshot in edges:
+        layout = (("kv", 100), ("gdn", 9000)) if snapshot else (("kv", 100),)
+        row = np.zeros(1, ROW)
+        row[0] = (
+            key(name), key(parent) if parent else NO_KEY, len(index.rows), 1, 0, image_blocks(layout),
+            index.layout_number(layout),
+        )  # fmt: skip
+        index.add(row)
+    return index
+
+
+def order(index: Index, kept: set[int] = frozenset()) -> list[str]:  # type: ignore[assignment]
+    names = [row["key"].tobytes().decode().rstrip(".") for row in index.rows]
+    return [names[v.row] + ("".join(f"-{part}" for part in v.parts)) for v in victims(index, STATE, kept)]
+
+
+def test_inner_snapshots_go_first_then_ends_the_longest_unused_first() -> None:
+    """a - b - c - d with snapshots at a, b and d, and e hanging on b: b is a branch point and keeps its snapshot, and
+    so does d, a tail. a is inside the path to b, which has a later one."""
+    index = forest([("a", "", True), ("b", "a", True), ("c", "b", False), ("d", "c", True), ("e", "b", True)])
+    assert order(index) == ["a-gdn", "d", "c", "e", "b", "a"]
+    index.touch(np.array([3]))  # d is used, so e is the longest unused end
+    assert order(index) == ["a-gdn", "e", "d", "c", "b", "a"]
+
+
+def test_a_snapshot_with_none_after_it_stays() -> None:
+    index = forest([("a", "", True), ("b", "a", False), ("c", "b", False)])
+    assert order(index) == ["c", "b", "a"]
+
+
+def test_a_snapshot_frees_its_payload_and_a_bundle_all_its_blocks() -> None:
+    """9,000 bytes take three blocks; a bundle of both parts takes 2 headers, 1 + 3 blocks and a commit."""
+    index = forest([("a", "", True), ("b", "a", True)])
+    assert [v.size for v in victims(index, STATE, ())] == [3 * BLOCK, 7 * BLOCK, 7 * BLOCK]
+
+
+def test_what_is_kept_keeps_its_chain() -> None:
+    index = forest([("a", "", True), ("b", "a", True), ("c", "b", True), ("other", "", False)])
+    assert order(index, {2}) == ["a-gdn", "b-gdn", "other"]
+    assert order(index, {0}) == ["b-gdn", "c", "b", "other"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 30), st.booleans()), max_size=25),
+    st.sets(st.integers(0, 24), max_size=4),
+)
+def test_what_is_left_is_whole_chains_at_every_moment(nodes: list[tuple[int, bool]], kept: set[int]) -> None:
+    names = [f"n{i}" for i in range(len(nodes))]
+    edges = [(names[i], names[parent] if 0 <= parent < i else "", s) for i, (parent, s) in enumerate(nodes)]
+    parents = {i: parent for i, (parent, _) in enumerate(nodes) if 0 <= parent < i}
+    index = forest(edges)
+    there = set(range(len(nodes)))
+    chosen = list(victims(index, STATE, kept))
+    assert len({(v.row, v.parts) for v in chosen}) == len(chosen)
+    for victim in chosen:
+        assert victim.row not in kept
+        if victim.parts:
+            children = [i for i, parent in parents.items() if parent == victim.row]
+            assert len(children) == 1
+        else:
+            there.discard(victim.row)
+            assert all(parents.get(i, -1) == -1 or parents[i] in there for i in there)
+    needed = {row for row in kept if row < len(nodes)}
+    for row in list(needed):
+        while row in parents:
+            row = parents[row]
+            needed.add(row)
+    assert there == needed
+
+
+PAGE = {"kv": b"k" * 20_000}
+WITH_STATE = {**PAGE, "gdn": b"g" * 50_000}
+BUDGET = Settings(
+    segment_bytes=1 << 18, budget=1 << 20, snapshots=STATE, write_memory=1 << 20, read_memory=1 << 20
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Namespace:
+    return namespace.ensure(tmp_path / "store", Identity.of("tiny", {"page": 64}))
+
+
+def put(store: Store, prefix: str, count: int, start: int = 0) -> list[str]:
+    keys = [f"{prefix}{i}" for i in range(start + count)]
+    for i in range(start, start + count):
+        store.put(keys[i], WITH_STATE if i % 2 else PAGE, keys[i - 1] if i else None, wait=30).wait()
+    return keys
+
+
+def names(store: Store, keys: list[str]) -> list[list[str]]:
+    return [sorted(one.parts) for one in store.load(keys)]
+
+
+def test_a_budget_holds_while_writing_and_after_opening_again(here: Namespace) -> None:
+    """Case CP-18: counting only what a process wrote itself let a kept directory grow past its cap."""
+    with open_store(here, settings=BUDGET) as store:
+        first = put(store, "first", 8)
+        assert store.allocated <= 1 << 20
+    with open_store(here, settings=BUDGET) as store:
+        assert store.match(first) == 8
+        for number in range(6):
+            keys = put(store, f"more{number}-", 8)
+            assert store.allocated <= 1 << 20
+            assert store.match(keys) == 8  # the newest is there
+        assert store.match(first) < 8
+        assert store.evicted > 0
+    with open_store(here, settings=BUDGET) as store:
+        assert store.allocated <= 1 << 20
+        assert store.match(keys) == 8
+        assert len(names(store, keys)) == 8
+
+
+def test_snapshots_go_before_pages_and_what_is_left_loads(here: Namespace) -> None:
+    """Eight pages with snapshots at the second, fourth, sixth and eighth: the first three are inside the path. 50,000
+    bytes take 13 blocks; the files' own tables may take some of what three of those free."""
+    with open_store(here, settings=BUDGET) as store:
+        put(store, "a", 8)
+    with open_store(here, settings=BUDGET) as store:
+        keys = [f"a{i}" for i in range(8)]
+        assert store.collect(3 * 13 * BLOCK) > 3 * 11 * BLOCK
+        assert store.match(keys) == 8
+        assert names(store, keys) == [["kv"]] * 7 + [["gdn", "kv"]]
+        assert store.collect(1) > 0
+        assert names(store, keys) == [["kv"]] * 7
+    with open_store(here, settings=BUDGET) as store:
+        assert names(store, keys) == [["kv"]] * 7
+        assert store.damaged == 0
+
+
+def test_pinned_chains_stay_and_a_full_store_says_why(here: Namespace) -> None:
+    with open_store(here, settings=BUDGET) as store:
+        keys = put(store, "a", 8)
+    with open_store(here, settings=BUDGET) as store, store.pinned(keys) as count:
+        assert count == 8
+        assert store.collect(1 << 30) == 0
+        assert len(names(store, keys)) == 8
+    with open_store(here, settings=Settings(free_floor=1 << 60)) as store:
+        ticket = store.put("b", PAGE)
+        with pytest.raises(StoreError, match=r"has no room for .*\(free_floor\); what is pinned"):
+            ticket.wait()
+        assert store.match(keys) == 0  # it tried
+
+
+def test_an_emptied_segment_goes_and_one_that_cannot_go_holds_nothing_up(
+    here: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(here, settings=BUDGET) as store:
+        put(store, "a", 4)
+        put(store, "b", 4)
+        put(store, "c", 4)
+    segments = sorted(here.path.glob("*.segment"))
+    assert len(segments) > 2
+    real = collector.punch
+
+    def refusing(file: int, offset: int, size: int) -> bool:
+        if os.readlink(f"/proc/self/fd/{file}") == str(segments[0]):
+            raise OSError(errno.EPERM, "Operation not permitted")
+        return real(file, offset, size)
+
+    unlink = Path.unlink
+
+    def stays(path: Path, missing_ok: bool = False) -> None:
+        if path == segments[0]:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(collector, "punch", refusing)
+    monkeypatch.setattr(Path, "unlink", stays)
+    with open_store(here, settings=BUDGET) as store:
+        before = store.allocated
+        freed = store.collect(1 << 30)
+        assert 0 < freed < before
+        assert len(store) == 0
+    assert sorted(here.path.glob("*.segment")) == segments[:1]
