@@ -114,7 +114,7 @@ def same_build(spec: Any) -> str:
     return json.dumps([[str(path) for path in spec.sources], spec.extra_cuda_cflags])
 
 
-def build(wanted: list[Any], jobs: int) -> list[dict[str, Any]]:
+def build(wanted: list[Any], jobs: int, place: bool) -> list[dict[str, Any]]:
     """Builds each set of equal modules once, ``jobs`` at a time, and copies the library for the others of its set."""
     complete_cuda()
     sets: dict[str, list[Any]] = {}
@@ -135,6 +135,8 @@ def build(wanted: list[Any], jobs: int) -> list[dict[str, Any]]:
         copies = []
         if row["complete"]:
             library = first.get_library_path()
+            if place and not first.is_aot:
+                put(library, first.name)
             for spec in rest:
                 if not complete(spec):
                     put(library, spec.name)
@@ -173,6 +175,9 @@ def main() -> int:
         command.add_argument("--pages", type=int, nargs="+", default=[64], help="xqa: tokens of a page")
         if name == "build":
             command.add_argument("--jobs", type=int, default=4, help="modules that are built at once")
+            command.add_argument(
+                "--place", action="store_true", help="as ``use`` does, whatever flags come later"
+            )
     commands.add_parser("use").add_argument("folder", type=Path)
     args = parser.parse_args()
     if args.command == "use":
@@ -183,7 +188,7 @@ def main() -> int:
         return 0 if found else 1
     wanted = list(specs(args))
     if args.command == "build":
-        return 0 if all(row["complete"] for row in build(wanted, args.jobs)) else 1
+        return 0 if all(row["complete"] for row in build(wanted, args.jobs, args.place)) else 1
     state = {spec.name: complete(spec) for spec in wanted}
     if args.command == "keep":
         args.folder.mkdir(parents=True, exist_ok=True)

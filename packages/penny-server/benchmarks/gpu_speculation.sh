@@ -14,14 +14,15 @@ mkdir -p "$out"
 export FLASHINFER_WORKSPACE_BASE=${FLASHINFER_WORKSPACE_BASE:-/tmp/flashinfer} MAX_JOBS=${MAX_JOBS:-$(nproc)}
 lent=$FLASHINFER_WORKSPACE_BASE/lent  # what small installations of CUDA lack; flashinfer_builds.py build fills it
 export LIBRARY_PATH=${LIBRARY_PATH:+$LIBRARY_PATH:}$lent CPATH=${CPATH:+$CPATH:}$lent
+export FLASHINFER_EXTRA_CUDAFLAGS=${FLASHINFER_EXTRA_CUDAFLAGS---split-compile=0}  # all cores for a file of many minutes
 builds() { python3 "$here/flashinfer_builds.py" "$@"; }
 case ${1:?name a step} in
   prebuild)
     [ -d "${BUILT:-}" ] && builds use "$BUILT"
     setsid nice -n 10 bash -c '
-      python3 "$0" build topk sampling --jobs 2 &
-      python3 "$0" build xqa --jobs 10
-      python3 "$0" build xqa --jobs 10 --pages 16 32 128 --widths 8
+      python3 "$0" build topk sampling --jobs 2 --place &
+      python3 "$0" build xqa --jobs 10 --place
+      python3 "$0" build xqa --jobs 10 --pages 16 32 128 --widths 8 --place
       wait' "$here/flashinfer_builds.py" \
       > "$out/prebuild.log" 2>&1 < /dev/null &
     echo "building, pid $!; see $out/prebuild.log" ;;
