@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from conftest import Server, start, stop
-from prompts import ALL
+from prompts import ALL, LONG
 from test_greedy import expected
 
 NEW_TOKENS = 96
@@ -44,7 +44,6 @@ def test_greedy_output_is_the_same_while_widths_change(adapting, reference, toke
     for ids, answer in zip(prompts, wanted, strict=True):
         assert adapting.generate(ids, NEW_TOKENS)["output_ids"] == answer
     healthy = shown(adapting)
-    assert healthy["penny_spec_width"] == many
     assert healthy["penny_spec_verifies_total"] >= 8 * (NEW_TOKENS - 1) / (many + 1)
     tokens = healthy["penny_spec_verifies_total"] + healthy["penny_spec_accepted_tokens_total"]
     assert tokens >= 8 * (NEW_TOKENS - 1)
@@ -72,4 +71,6 @@ def test_greedy_output_is_the_same_while_widths_change(adapting, reference, toke
 
     for ids, answer in zip(prompts, wanted, strict=True):
         assert adapting.generate(ids, NEW_TOKENS)["output_ids"] == answer
+    repeated = tokenizer(LONG[1])["input_ids"]
+    adapting.generate(repeated, NEW_TOKENS)
     assert shown(adapting)["penny_spec_width"] == many

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from penny_spec.guard import Expectation, Guard, Watched
+from penny_spec.guard import Alarm, Expectation, Guard, Watched
 
 logger = logging.getLogger(__name__)
 
 ENV = "PENNY_ACCEPTANCE"
 """A file of calibrated rates; without it the token map's manifest, then the draft's or model's ``results.json``."""
 UNKNOWN = (0.2, 0.99)
-"""Without a calibration: rates of every position from a poor draft to a nearly perfect one. Only a draft that is (nearly)
-stuck, at nothing accepted or at everything, then raises an alarm."""
+"""Without a calibration: rates of every position from a poor draft to a nearly perfect one. Only a draft that is
+(nearly) stuck, at nothing accepted or at everything, then raises an alarm."""
 ALARMS = ("low", "pinned")
 
 
@@ -73,16 +73,20 @@ class Prometheus:
             ["kind"],
             multiprocess_mode="mostrecent",
         )
-        for kind in ALARMS:
-            self._alarm.labels(kind).set(0)
+        self._show("ok")
 
     def verified(self, verifies: int, accepted: int, state: Watched) -> None:
         """Counts and shows."""
         self._verifies.inc(verifies)
         self._accepted.inc(accepted)
         self._length.set(state.length)
+        if state.alarm != self._shown:
+            self._show(state.alarm)
+
+    def _show(self, alarm: Alarm) -> None:
+        self._shown = alarm
         for kind in ALARMS:
-            self._alarm.labels(kind).set(state.alarm == kind)
+            self._alarm.labels(kind).set(kind == alarm)
 
 
 class Watch:
@@ -110,7 +114,6 @@ def watch_of(spec: Any, model: str, metrics: bool) -> Watch:
     found = calibration(spec.speculative_token_map, spec.speculative_draft_model_path, model)
     positions = int(spec.speculative_num_draft_tokens) - 1
     expected = found[1] if found else unknown(positions)
-    watch = Watch(Guard(expected), Prometheus() if metrics else None, logger.warning)
     source = f"calibrated in {found[0]}" if found else "not calibrated, so only a stuck draft will be noticed"
-    logger.info("Acceptance of drafts is watched: %s. %s", source, watch.guard.sentence(watch.state))
-    return watch
+    logger.info("The acceptance of drafts is watched; it is %s.", source)
+    return Watch(Guard(expected), Prometheus() if metrics else None, logger.warning)
