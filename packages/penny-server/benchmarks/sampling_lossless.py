@@ -147,7 +147,7 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(args.checkpoint)
     result = json.loads(args.out.read_text()) if args.out.is_file() else {"cases": []}
     result |= {
-        "command": "python benchmarks/sampling_lossless.py --url URL --name PROFILE --out FILE",
+        "command": "python packages/penny-server/benchmarks/sampling_lossless.py --url URL --name PROFILE --out FILE",
         "temperature": 1.0,
         "top_k": TOP_K,
         "tokens": TOKENS,
@@ -163,10 +163,10 @@ def main() -> None:
         while (done := sum(case["counts"].values())) < args.draws:
             print(f"\r{args.name}, {prompt[:20]!r}: {done} of {args.draws}", end="", file=sys.stderr)
             drawn(case, args.url, args.draws)
-            args.out.write_text(json.dumps(result, indent=1) + "\n")
+            args.out.write_text(json.dumps(result) + "\n")
     print(file=sys.stderr)
     judge(result, AutoModelForImageTextToText.from_pretrained(args.checkpoint, dtype=torch.float32).eval())
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    args.out.write_text(json.dumps(result) + "\n")
     for case in result["cases"]:
         test = case["test"]
         print(
