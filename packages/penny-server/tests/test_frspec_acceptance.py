@@ -37,11 +37,14 @@ def test_a_loss_and_its_prediction_by_hand(bench: ModuleType) -> None:
     assert found["reached_with_map"] == [0.5, 5 / 12]
     assert found["lost"] == pytest.approx(1.7 - 11 / 12)
     # A token is missed one time in ten, two tokens at most two times in ten: 0.1 + 0.2.
-    assert found["predicted"]["bound"] == pytest.approx(0.3)
-    assert found["within"] is False
-    assert found["coverage_of_answers"] == 0.75
+    assert found["by_documents"]["bound"] == pytest.approx(0.3)
+    assert found["by_documents"]["within"] is False
+    # Of four tokens that the answer holds the map lacks one: 0.25 + 0.5, less than the 1.7 that there were to lose.
+    assert found["by_answers"]["coverage"] == 0.75
+    assert found["by_answers"]["bound"] == pytest.approx(0.75)
+    assert found["by_answers"]["within"] is False
     assert found["same_output"] == 0
-    assert bench.compared(without, without, {3}, 0.9)["within"] is True
+    assert bench.compared(without, without, {3}, 0.9)["by_documents"]["within"] is True
 
 
 def test_pairs_are_compared_by_domain(bench: ModuleType, tmp_path: Path) -> None:
@@ -58,4 +61,6 @@ def test_pairs_are_compared_by_domain(bench: ModuleType, tmp_path: Path) -> None
         "prose": 0.0,
     }
     shares = json.loads(tiny.token_map("tiny-next-2k").with_suffix(".manifest.json").read_text())["held_out"]
-    assert found["code"]["held_out_coverage"] == next(r["share"] for r in shares if r["name"] == "code")
+    assert found["code"]["by_documents"]["coverage"] == next(
+        r["share"] for r in shares if r["name"] == "code"
+    )
