@@ -160,70 +160,23 @@ def _seam(
 
 
 BOTH: tuple[Role, ...] = ("main", "scheduler")
+# fmt: off
 SEAMS = (
-    _seam(
-        "backend",
-        CHOICES,
-        "615aa41fb5e2249c",
-        "offers the CPU attention to drafts",
-        "set",
-        _offer_backend,
-        _backend_is_offered,
-        BOTH,
-    ),
-    _seam(
-        "top-k",
-        TOPK,
-        "36f02c6d2f2bdf67",
-        "finds candidates with PyTorch",
-        "set",
-        _torch_candidates,
-        _candidates_are_found,
-    ),
-    _seam(
-        "device",
-        HOOK,
-        "12b1b03eca9f51ca",
-        "lets DFLASH start on a CPU",
-        "around",
-        _handle_dflash,
-        roles=("main", "scheduler"),
-    ),
-    _seam(
-        "embeddings",
-        RUNNER,
-        "2fb8dbbf8d795a06",
-        "keeps given embeddings in the model's dtype",
-        "around",
-        _own_dtype,
-    ),
-    _seam(
-        "rejection", REJECT, "405e6a077e7f13b4", "verifies sampled drafts with penny-spec", "replace", _reject
-    ),
-    _seam(
-        "rotary",
-        ATTENTION,
-        "a3f49ffdee1f8362",
-        "norms and rotates with the plain operations",
-        "around",
-        _plain_rotary,
-    ),
-    _seam(
-        "streams",
-        WORKER,
-        "f42a3bb18adba2a5",
-        "makes waiting for a stream a no-op",
-        "set",
-        _no_streams,
-        _streams_are_ignored,
-    ),
-    _seam(
-        "chain",
-        BACKEND,
-        "d16b03b21ca33fc0",
-        "tells the CPU attention that a block is a chain",
-        "set",
-        _chain_mask,
-        _chain_is_said,
-    ),
+    _seam("backend", CHOICES, "615aa41fb5e2249c", "offers the CPU attention to drafts",
+          "set", _offer_backend, _backend_is_offered, BOTH),
+    _seam("top-k", TOPK, "36f02c6d2f2bdf67", "finds candidates with PyTorch",
+          "set", _torch_candidates, _candidates_are_found),
+    _seam("device", HOOK, "12b1b03eca9f51ca", "lets DFLASH start on a CPU",
+          "around", _handle_dflash, roles=BOTH),
+    _seam("embeddings", RUNNER, "2fb8dbbf8d795a06", "keeps given embeddings in the model's dtype",
+          "around", _own_dtype),
+    _seam("rejection", REJECT, "405e6a077e7f13b4", "verifies sampled drafts with penny-spec",
+          "replace", _reject),
+    _seam("rotary", ATTENTION, "a3f49ffdee1f8362", "norms and rotates with the plain operations",
+          "around", _plain_rotary),
+    _seam("streams", WORKER, "f42a3bb18adba2a5", "makes waiting for a stream a no-op",
+          "set", _no_streams, _streams_are_ignored),
+    _seam("chain", BACKEND, "d16b03b21ca33fc0", "tells the CPU attention that a block is a chain",
+          "set", _chain_mask, _chain_is_said),
 )
+# fmt: on
