@@ -69,10 +69,11 @@ def test_without_a_group_all_is_one(path: Path) -> None:
         ({"text": "no meta"}, "no spec_correct_drafts_histogram with counts in line 1"),
         (answer(None), "no spec_correct_drafts_histogram"),
         (answer([0, 0]), "no spec_correct_drafts_histogram"),
-        (answer([3]), "no spec_correct_drafts_histogram"),
+        (answer([]), "no spec_correct_drafts_histogram"),
         (answer([1, -1]), "no spec_correct_drafts_histogram"),
         (answer([1, 2], group=7), "group in line 1 .* is 7"),
         (answer([5, 0]), "accepts nothing at its first position"),
+        (answer([3]), "rates"),
     ],
 )
 def test_answers_that_say_nothing_are_refused(path: Path, row: object, word: str) -> None:
@@ -82,11 +83,11 @@ def test_answers_that_say_nothing_are_refused(path: Path, row: object, word: str
     assert manifest_path(path).read_bytes() == before
 
 
-def test_answers_of_two_widths_are_refused(path: Path) -> None:
-    with pytest.raises(InputError, match=r"Line 2 .* has 1 draft positions, others of all have 2"):
-        put(path, answer([1, 1, 1]), answer([1, 1]))
-    with pytest.raises(InputError, match=r"have \[1, 2\] draft positions"):
-        put(path, answer([1, 1, 1], group="a"), answer([1, 1], group="b"))
+def test_lists_end_at_the_most_that_was_accepted(path: Path) -> None:
+    """SGLang's answer of one word that the map lacks is `[63]`."""
+    written = put(path, answer([6]), answer([1, 1, 2]), answer([1, 1], group="short"))
+    assert written["all"] == {"accepted_by_slot": [0.3, 2 / 3], "verifies": 10}
+    assert written["short"] == {"accepted_by_slot": [0.5, 0.0], "verifies": 2}
 
 
 def test_a_manifest_of_another_map_is_refused(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The acceptance that a map was measured to have, in its manifest, where a guard finds it."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from penny_spec.frspec.streams import Advance
 from penny_spec.guard import Expectation
 
 HISTOGRAM = "spec_correct_drafts_histogram"
-"""In `meta_info` of SGLang's answers: how many verifications accepted 0, 1, 2, ... draft tokens."""
+"""In `meta_info` of SGLang's answers: how many verifications accepted 0, 1, 2, ... draft tokens, up to the most."""
 
 
 def accepted_by_slot(histogram: Sequence[int]) -> tuple[float, ...]:
@@ -44,24 +45,23 @@ def calibrate(
     manifest = read_manifest(manifest_path(path))
     if manifest.get("map_sha256") != file_sha256(path):
         raise MapError(f"The manifest beside {path} is of another map; rebuild the map.")
-    counts: dict[str, list[int]] = {}
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
     for file in answers:
         for number, row in read_rows(file, advance):
             group, histogram = _answer(row, f"line {number} of {file.path}")
-            before = counts.setdefault(group, [0] * len(histogram))
-            if len(before) != len(histogram):
-                raise InputError(
-                    f"Line {number} of {file.path} has {len(histogram) - 1} draft positions, others of {group} have "
-                    f"{len(before) - 1}; record all with the same number of draft tokens."
-                )
-            counts[group] = [a + b for a, b in zip(before, histogram, strict=True)]
-    rates = {group: accepted_by_slot(row) for group, row in sorted(counts.items())}
+            counts[group].update(dict(enumerate(histogram)))
+    # An answer's list ends at the most that it accepted, so that the widest of them tells the positions.
+    widest = max((max(row) for row in counts.values()), default=0)
+    whole = {
+        group: [row[accepted] for accepted in range(widest + 1)] for group, row in sorted(counts.items())
+    }
+    rates = {group: accepted_by_slot(row) for group, row in whole.items()}
     try:
         Expectation(rates)
     except ValueError as error:
         raise InputError(str(error)) from error
     measured = {
-        group: {"accepted_by_slot": list(row), "verifies": sum(counts[group])} for group, row in rates.items()
+        group: {"accepted_by_slot": list(row), "verifies": sum(whole[group])} for group, row in rates.items()
     }
     manifest["acceptance"] = measured
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
@@ -76,7 +76,7 @@ def _answer(row: dict[str, Any], where: str) -> tuple[str, list[int]]:
         raise InputError(f"The group in {where} is {group!r}; it is a text.")
     if not isinstance(counts, list) or not all(type(count) is int and count >= 0 for count in counts):
         counts = []
-    if len(counts) < 2 or not sum(counts):
+    if not sum(counts):
         raise InputError(
             f"There is no {HISTOGRAM} with counts in {where}; record answers of a server that drafts."
         )
