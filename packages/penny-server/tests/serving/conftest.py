@@ -26,6 +26,14 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a file run in one process, for they share servers; some of them name the server instead."""
+    for item in items:
+        if not any(item.iter_markers("xdist_group")):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @dataclass(frozen=True)
 class Server:
     """A running ``penny serve``: its URL, run directory and supervisor process."""
