@@ -130,7 +130,7 @@ def compare(folder: Path, path: Path) -> dict[str, Any]:
         )
         if [row["prompt"] for row in with_map] != [row["prompt"] for row in without]:
             sys.exit(f"{file.name} and {name}.jsonl have other prompts; collect both again.")
-        models[name] = {
+        models[name.replace("-", "_")] = {
             domain: compared(of(without, domain), of(with_map, domain), kept, shares[domain])
             for domain in ("all", *PROMPTS)
         }
