@@ -12,6 +12,7 @@ import pytest
 from penny_models import tiny
 
 FILE = Path(__file__).parents[1] / "benchmarks" / "frspec_acceptance.py"
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="benchmarks do not travel with the tests")
 
 
 @pytest.fixture(scope="module")
