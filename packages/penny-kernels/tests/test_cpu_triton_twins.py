@@ -54,6 +54,22 @@ def test_build_tree(twins):
     assert len(twins["build_tree"]) == 10
 
 
+def test_a_chain_of_one_draft_has_no_list_of_parents():
+    """Prefixes of 5 and 9 tokens, the verified token and one draft after each: stock gives [2, 0] parents then."""
+    mask = torch.zeros(2 * 2 * 2, dtype=torch.bool)
+    positions = torch.zeros(4, dtype=torch.int64)
+    index, child, sibling = torch.zeros(2, 2).long(), torch.full((2, 2), -1), torch.full((2, 2), -1)
+    build_tree_kernel_efficient_cpu(
+        torch.empty(2, 0).long(), torch.tensor([[0], [0]]), torch.tensor([5, 9]), mask, positions,
+        index, child, sibling, 1, 1, 2, 1,
+    )  # fmt: skip
+    assert positions.tolist() == [5, 6, 9, 10]
+    assert index.tolist() == [[0, 1], [2, 3]]
+    assert child.tolist() == [[1, -1], [1, -1]]
+    assert sibling.tolist() == [[-1, -1], [-1, -1]]
+    assert mask.view(2, 2, 2).tolist() == [[[True, False], [True, True]]] * 2
+
+
 def test_verify_tree(twins):
     accepted = 0
     for x, want in twins["verify_tree"]:

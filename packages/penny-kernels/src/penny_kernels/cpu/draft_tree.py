@@ -73,7 +73,8 @@ def build_tree_kernel_efficient_cpu(
     lengths = verified_seq_len.to(torch.int64)
     selected = selected_index.to(torch.int64)
     group = selected // topk
-    candidate = parent_list.to(torch.int64).reshape(sequences, -1).gather(1, group)
+    # A single draft has no parent in the list; the column that is added stands for it, and is not looked at.
+    candidate = torch.constant_pad_nd(parent_list.long().reshape(sequences, -1), (0, 1)).gather(1, group)
     same = candidate.unsqueeze(2) == selected.unsqueeze(1)
     found = same.any(2) | (group == 0)
     parent = same.int().argmax(2).add_(1).masked_fill_(group == 0, 0).masked_fill_(~found, -1)
