@@ -29,8 +29,9 @@ LEFT_OUT = {
 Asked for by name (`uv run nox -s "tests-3.12(penny-bench)" -- -q`, any argument), they run."""
 TWO_AT_ONCE = ("--numprocesses=2", "--dist=worksteal")
 """For the tests of a package, which mostly wait for one process or another."""
-TWO_SERVERS = ("--numprocesses=2", "--dist=loadgroup")
-"""For whole-server tests, most of whose time goes into starts: imports, on one core. A group shares its servers."""
+TWO_SERVERS = ("--numprocesses=2", "--dist=loadfile")
+"""For whole-server tests, most of whose time goes into starts: imports, on one core. The tests of a file share servers.
+(Groups, `--dist=loadgroup`, do nothing with pytest 9.2 and pytest-xdist 3.8.)"""
 
 # The siblings that each package brings with it when it is installed alone: the arrows of the architecture.
 SIBLINGS = {

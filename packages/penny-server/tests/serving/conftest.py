@@ -26,14 +26,6 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file run in one process, for they share servers; some of them name the server instead."""
-    for item in items:
-        if not any(item.iter_markers("xdist_group")):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @dataclass(frozen=True)
 class Server:
     """A running ``penny serve``: its URL, run directory and supervisor process."""
@@ -99,15 +91,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert stop(running) == 0
 
 
-def _grouped(profile: str) -> object:
-    """With ``--dist loadgroup`` all tests of one server go to one worker."""
-    return pytest.param(profile, marks=pytest.mark.xdist_group(profile))
-
-
-@pytest.fixture(scope="session", params=[_grouped(name) for name in ("tiny-27b-nextn", "tiny-27b-dflash2")])
+@pytest.fixture(scope="session", params=["tiny-27b-nextn", "tiny-27b-dflash2"])
 def drafting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A float32 server for each kind of draft. pytest orders the tests of all files by it: each starts once, and ends
-    before the next starts."""
+    """A float32 server for each kind of draft. pytest orders a process's tests by it: each starts once, and ends before
+    the next starts."""
     root = tmp_path_factory.mktemp(request.param)
     running = start(root, "--device", "cpu", "--set", "dtype=float32", profile=request.param)
     yield running

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from conftest import Server, free_port, start, stop
+from conftest import START_LIMIT_S, Server, free_port, start, stop
 
 PENNY = str(Path(sys.executable).with_name("penny"))
 PHASES = ["identity", "imports", "weights", "pools", "graphs", "warm-up", "ready"]
@@ -98,7 +98,7 @@ def test_chat_command_talks_to_the_server(server: Server) -> None:
         input="Hello\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=START_LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
@@ -107,7 +107,7 @@ def test_chat_command_talks_to_the_server(server: Server) -> None:
 def test_second_server_on_the_same_port_is_refused(server: Server) -> None:
     port = server.url.rpartition(":")[2]
     done = subprocess.run(
-        [PENNY, "serve", "tiny-27b", "--port", port], capture_output=True, text=True, timeout=60
+        [PENNY, "serve", "tiny-27b", "--port", port], capture_output=True, text=True, timeout=START_LIMIT_S
     )
     assert done.returncode == 3
     assert f"Port {port} on 127.0.0.1 is in use" in done.stdout + done.stderr
@@ -127,7 +127,7 @@ def test_ctrl_c_during_start_up_leaves_nothing(serve, tmp_path: Path, phase: str
     assert reached
     seen += [p for p in descendants(process.pid) if p not in seen]
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=START_LIMIT_S)
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert seen
@@ -180,14 +180,14 @@ def test_a_pool_that_does_not_fit_is_refused(
     serve, tmp_path: Path, settings: tuple[str, ...], message: str
 ) -> None:
     process = serve(tmp_path, *(word for setting in settings for word in ("--set", setting)))
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=START_LIMIT_S)
     assert process.returncode == 5
     assert f"error: {message}" in output
 
 
 def test_a_server_without_its_plugin_is_refused(serve, tmp_path: Path) -> None:
     process = serve(tmp_path, "--set", "env.SGLANG_PLUGINS=other")
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=START_LIMIT_S)
     assert process.returncode == 3
     assert "error: SGLang did not load the plugin penny, so no seam is active" in output
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_with_a_missing_tensor_is_refused_before_the_start(
     gone = sorted(name for name in tensors if name.endswith("weight"))[0]
     save_file({name: tensor for name, tensor in tensors.items() if name != gone}, shard, {"format": "pt"})
     process = serve(tmp_path / "runs", "--model", str(broken))
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=START_LIMIT_S)
     assert process.returncode == 4
     assert gone in output
     assert not list((tmp_path / "runs").rglob("server.log"))

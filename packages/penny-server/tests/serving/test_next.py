@@ -20,8 +20,6 @@ from prompts import ALL, LONG
 from penny_models import tiny
 from penny_server.profiles import load
 
-pytestmark = pytest.mark.xdist_group("next")  # the reference is slow, and its answers are kept
-
 CHECKPOINT = tiny.path("tiny-next")
 PROFILE = """\
 name = "{name}-float32"
