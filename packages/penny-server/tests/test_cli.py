@@ -106,8 +106,9 @@ def test_a_changed_seam_stops_serve_before_anything_is_started(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     real = registry.all_seams()
-    first = replace(real[0], digest="0123456789abcdef")
-    monkeypatch.setattr(registry, "all_seams", lambda: (first, *real[1:]))
+    first = replace(next(seam for seam in real if seam.feature == "cpu"), digest="0123456789abcdef")
+    changed = tuple(first if seam.name == first.name else seam for seam in real)
+    monkeypatch.setattr(registry, "all_seams", lambda: changed)
     assert run(["serve", "tiny-27b", "--device", "cpu", "--log-dir", str(tmp_path)]) == 3
     said = "".join(capsys.readouterr())
     assert first.name in said

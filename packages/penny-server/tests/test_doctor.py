@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from penny_models import tiny
 from penny_server.doctor import CHECKS, Case, examine, read_facts
 from penny_server.doctor.checks.gates import gates_of
 from penny_server.doctor.checks.plan import coverage
@@ -68,7 +69,10 @@ HEALTHY: dict[str, Callable[[], Any]] = {
         m.facts(m.pro_6000(300), host=m.host(116)), "flash-next", without=m.UNBUILT
     ),
     "Flash-Next with FR-Spec, 256 GiB": lambda: m.Ground(
-        m.facts(m.pro_6000()), "flash-next-frspec", without=m.UNBUILT
+        m.facts(m.pro_6000()),
+        "flash-next-frspec",
+        {"speculative_token_map": str(tiny.token_map("tiny-next-2k"))},
+        m.UNBUILT,
     ),
     "Flash-Next in a container, memlock unlimited": lambda: m.Ground(
         m.facts(m.pro_6000(), host=m.host(192, group_limit=160 * GIB, group_used=GIB, memlock=None)),
@@ -192,7 +196,8 @@ def test_exit_codes_and_table(tmp_path: Path) -> None:
     assert good.returncode == 0, good.stdout + good.stderr
     assert "0 fail" in good.stdout
     assert "disk.rate" not in good.stdout
-    bad = penny("doctor", "tiny-27b", "--quick", "--model", str(tmp_path / "nothing"))
+    missing = ("--model", str(tmp_path / "nothing"), "--port", str(m.free_port()))
+    bad = penny("doctor", "tiny-27b", "--quick", *missing)
     assert bad.returncode == 3
     assert "fail  model.checkpoint" in bad.stdout
     assert "A start of tiny-27b would fail: 1 fail" in bad.stdout

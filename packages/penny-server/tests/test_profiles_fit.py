@@ -218,7 +218,7 @@ def test_unbuilt_features_are_refused_by_name_and_can_be_left_out() -> None:
     assert plain.needs == ()
     assert (
         plain.env["PENNY_FEATURES"]
-        == "progress,pools,requests,drain,effort,penalties,spec-penalties,token-map"
+        == "progress,pools,requests,drain,effort,penalties,spec-penalties,spec-guard,token-map"
     )
     gone = {"hicache_storage_backend", "chat_template", "max_total_tokens"}
     assert not gone & set(plain.settings)

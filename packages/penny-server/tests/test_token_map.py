@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -156,10 +157,25 @@ def test_a_map_of_another_tokenizer_is_named(tmp_path: Path) -> None:
     assert "penny-spec map build" in caught.value.hint
 
 
+def free_port() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return str(sock.getsockname()[1])
+
+
 def test_serve_says_how_to_build_a_map_that_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "500")
-    asked = ["serve", "tiny-next-frspec", "--device", "cpu", "--log-dir", str(tmp_path)]
+    asked = [
+        "serve",
+        "tiny-next-frspec",
+        "--device",
+        "cpu",
+        "--log-dir",
+        str(tmp_path),
+        "--port",
+        free_port(),
+    ]
     assert run([*asked, "--set", "speculative_token_map=absent.pt"]) == 4
     assert "penny-spec map build absent.pt --tokenizer" in capsys.readouterr().err
