@@ -12,13 +12,14 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks do not travel with the tests")
 DRAWS = 20_000
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    file = Path(__file__).parents[1] / "benchmarks" / "sampling_lossless.py"
-    spec = importlib.util.spec_from_file_location("sampling_lossless", file)
+    spec = importlib.util.spec_from_file_location("sampling_lossless", BENCHMARKS / "sampling_lossless.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

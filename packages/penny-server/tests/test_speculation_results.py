@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks do not travel with the tests")
 ROW = re.compile(r"^\| [^|]+ \|(.+)\| `([\w.]+)` \|$")
 NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 
