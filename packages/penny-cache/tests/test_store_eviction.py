@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from penny_cache import namespace
 from penny_cache.namespace import Identity, Namespace
-from penny_cache.store import Settings, Store, StoreError, collector, open_store
+from penny_cache.store import Settings, Store, StoreError, collector, open_store, writer
 from penny_cache.store.eviction import victims
 from penny_cache.store.image import image_blocks
 from penny_cache.store.index import ROW, Index
@@ -203,3 +204,54 @@ def test_an_emptied_segment_goes_and_one_that_cannot_go_holds_nothing_up(
         assert 0 < freed < before
         assert len(store) == 0
     assert sorted(here.path.glob("*.segment")) == segments[:1]
+
+
+def test_no_removed_file_stays_open(here: Namespace) -> None:
+    """Its space would not come free before the process ends."""
+    with open_store(here, settings=BUDGET) as store:
+        keys = put(store, "a", 12)
+    with open_store(here, settings=BUDGET) as store:
+        assert len(names(store, keys)) == 12  # which opens every segment
+        store.collect(1 << 30)
+        assert not list(here.path.glob("*.segment"))
+        links = [Path("/proc/self/fd", fd) for fd in os.listdir("/proc/self/fd")]
+        held = [os.readlink(link) for link in links if link.is_symlink()]
+        assert not [name for name in held if name.startswith(str(here.path)) and name.endswith("(deleted)")]
+
+
+def test_two_rounds_at_once_leave_a_store_that_opens(here: Namespace) -> None:
+    with open_store(here, settings=BUDGET) as store:
+        keys = put(store, "a", 12)
+    with open_store(here, settings=BUDGET) as store:
+        with ThreadPoolExecutor(4) as pool:
+            freed = list(pool.map(store.collect, [50_000] * 4))
+        assert all(freed)
+        count = store.match(keys)
+        assert len(names(store, keys)) == count
+    with open_store(here, settings=BUDGET) as store:
+        assert store.match(keys) == count
+        assert len(names(store, keys)) == count
+        assert (store.damaged, store.recovered.walked) == (0, [])
+
+
+def test_a_bundle_larger_than_the_memory_for_reading_says_so(here: Namespace) -> None:
+    with open_store(here, settings=BUDGET) as store:
+        keys = put(store, "a", 2)
+    with (
+        open_store(here, writable=False, settings=Settings(read_memory=BLOCK)) as store,
+        pytest.raises(StoreError, match="read_memory is 4,096; open the store with more"),
+    ):
+        names(store, keys)
+
+
+def test_a_writer_that_fails_tells_those_who_wait(here: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with open_store(here, settings=BUDGET) as store:
+        monkeypatch.setattr(writer, "seal", broken)
+        with pytest.raises(StoreError, match="a fault of ours"):
+            store.put("a", PAGE).wait(timeout=30)
+        monkeypatch.undo()
+        with pytest.raises(StoreError, match="closed"):
+            store.put("b", PAGE)

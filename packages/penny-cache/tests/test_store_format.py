@@ -24,7 +24,7 @@ KEY, PARENT = b"k" * 32, b"p" * 32
 def image(parts: dict[str, bytes], key: bytes = KEY, sequence: int = 7) -> bytes:
     bundle, layout = Bundle(NAMESPACE, key, PARENT, sequence), layout_of(parts)
     made = bytearray(image_blocks(layout) * BLOCK)
-    fill(memoryview(made), bundle, parts)
+    fill(memoryview(made), parts)
     seal(memoryview(made), bundle, layout)
     return bytes(made)
 

@@ -11,7 +11,8 @@ from prompts import ALL, LONG
 NEW_TOKENS = 64
 
 
-def expected(reference, ids: list[int], new_tokens: int = NEW_TOKENS) -> list[int]:
+def expected(reference, ids: list[int], new_tokens: int = NEW_TOKENS, **options: object) -> list[int]:
+    """What transformers continues tokens with; ``options`` go to its ``generate``."""
     prompt = torch.tensor([ids])
     with torch.inference_mode():
         out = reference.generate(
@@ -20,6 +21,7 @@ def expected(reference, ids: list[int], new_tokens: int = NEW_TOKENS) -> list[in
             max_new_tokens=new_tokens,
             pad_token_id=0,
             do_sample=False,
+            **options,
         )
     return out[0, len(ids) :].tolist()
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from conftest import Server, start, stop
 from prompts import ALL, LONG
+from test_greedy import expected
 
 from penny_models import tiny
 from penny_server.profiles import load
@@ -120,17 +121,8 @@ def expect(reference) -> Expect:
 
     @cache
     def answer(ids: tuple[int, ...], new_tokens: int, penalties: tuple[tuple[str, float], ...]) -> list[int]:
-        prompt = torch.tensor([ids])
-        with torch.inference_mode():
-            out = reference.generate(
-                prompt,
-                attention_mask=torch.ones_like(prompt),  # else prompt tokens equal to the padding are masked
-                max_new_tokens=new_tokens,
-                pad_token_id=0,
-                do_sample=False,
-                logits_processor=[Penalised(len(ids), **dict(penalties))] if penalties else None,
-            )
-        return out[0, len(ids) :].tolist()
+        processors = [Penalised(len(ids), **dict(penalties))] if penalties else None
+        return expected(reference, list(ids), new_tokens, logits_processor=processors)
 
     def of(ids: list[int], new_tokens: int = NEW_TOKENS, **penalties: float) -> list[int]:
         return answer(tuple(ids), new_tokens, tuple(sorted(penalties.items())))

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penny_cache.durable import sync_directory
 from penny_cache.namespace import manifest
 from penny_cache.namespace.difference import diff
 from penny_cache.namespace.errors import (
@@ -62,7 +63,7 @@ def create(root: str | os.PathLike[str], identity: Identity) -> Namespace:
         temporary.mkdir(mode=0o700)
         try:
             _write_new(temporary / manifest.FILE_NAME, manifest.encode(identity))
-            _sync_directory(temporary)
+            sync_directory(temporary)
             try:
                 # Replaces nothing but an empty directory, which is no namespace.
                 os.rename(temporary, final)
@@ -75,7 +76,7 @@ def create(root: str | os.PathLike[str], identity: Identity) -> Namespace:
         except BaseException:
             _remove_unfinished(temporary)
             raise
-        _sync_directory(root)
+        sync_directory(root)
     return Namespace(final, identity)
 
 
@@ -106,7 +107,7 @@ def ensure(root: str | os.PathLike[str], identity: Identity) -> Namespace:
     except NamespaceExists:
         # The winner may not have come to its last sync yet, and what we store must not depend on it.
         with _explained(f"sync the store {root}"):
-            _sync_directory(Path(root))
+            sync_directory(Path(root))
         return open(root, identity)
 
 
@@ -182,7 +183,7 @@ def _make_root(root: Path) -> None:
             root.mkdir(mode=0o700)
         except FileExistsError:
             return
-        _sync_directory(root.parent)
+        sync_directory(root.parent)
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -191,14 +192,6 @@ def _write_new(path: Path, data: bytes) -> None:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _remove_unfinished(temporary: Path) -> None:

@@ -21,9 +21,9 @@ from penny_cache.store.errors import StoreError
 from penny_cache.store.eviction import Victim, victims
 from penny_cache.store.holes import punch
 from penny_cache.store.image import REMOVED, places
-from penny_cache.store.index import Index, Rows
+from penny_cache.store.index import Index
 from penny_cache.store.records import BLOCK, blocks
-from penny_cache.store.segment import write_index
+from penny_cache.store.segment import index_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Collector:
         free_floor: bytes that stay free on its file system.
         snapshots: names of parts that a prefix needs at its end only.
         open_segments: numbers of the segments that are not sealed.
+        forget_file: told the number of a segment that is removed, of which nothing may stay open.
     """
 
     def __init__(
@@ -65,11 +66,14 @@ class Collector:
         free_floor: int,
         snapshots: Collection[str],
         open_segments: Callable[[], set[int]],
+        forget_file: Callable[[int], None],
     ) -> None:
         self._directory, self._namespace = directory, namespace
         self._index, self._guard = index, guard
         self._budget, self._floor, self._snapshots = budget, free_floor, frozenset(snapshots)
         self._open_segments = open_segments
+        self._forget_file = forget_file
+        self._turn = threading.Lock()  # two rounds at once would write the same index files
         self.pinned: Counter[int] = Counter()
         self.stuck: set[int] = set()
         self.evicted = 0
@@ -103,6 +107,10 @@ class Collector:
 
     def collect(self, size: int) -> int:
         """Give up bundles worth about `size` bytes; how many bytes came free."""
+        with self._turn:
+            return self._collect(size)
+
+    def _collect(self, size: int) -> int:
         with self._guard:
             chosen = self._choose(size)
             holes = self._forget(chosen)
@@ -154,32 +162,29 @@ class Collector:
         path = files.segment_path(self._directory, segment)
         before = path.stat().st_blocks * 512
         with self._guard:
-            rows = self._rows(segment)
-        if not len(rows):
+            empty = not len(self._index.rows_of(segment))
+        if empty:
             path.unlink()
+            self._forget_file(segment)
             files.index_path(self._directory, segment).unlink(missing_ok=True)
             return before
         try:
-            self._write_index(segment, path, rows)
+            self._write_index(segment, path)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
             self._punch(
                 path, ranges
             )  # which makes room for the index file; until it is there, reads find the holes
-            self._write_index(segment, path, rows)
+            self._write_index(segment, path)
         self._punch(path, ranges)
         return before - path.stat().st_blocks * 512
 
-    def _rows(self, segment: int) -> Rows:
-        there = self._index.alive & (self._index.rows["segment"] == segment)
-        found: Rows = self._index.rows[there].copy()
-        return found
-
-    def _write_index(self, segment: int, path: Path, rows: Rows) -> None:
-        write_index(
-            self._directory, segment, path.stat().st_size // BLOCK, self._namespace, self._index, rows
-        )
+    def _write_index(self, segment: int, path: Path) -> None:
+        end = path.stat().st_size // BLOCK
+        with self._guard:
+            data = index_of(segment, end, self._namespace, self._index)
+        files.replace(files.index_path(self._directory, segment), data)
 
     def _punch(self, path: Path, ranges: list[Hole]) -> None:
         file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

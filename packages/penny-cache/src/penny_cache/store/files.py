@@ -15,6 +15,7 @@ import re
 import stat
 from pathlib import Path
 
+from penny_cache.durable import sync_directory
 from penny_cache.store.errors import StoreError, StoreLocked
 
 LOCK = "writer.lock"
@@ -90,12 +91,3 @@ def replace(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
     os.replace(temporary, path)
     sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -63,7 +63,7 @@ def places(layout: Layout) -> Iterator[tuple[str, int, int, int]]:
         at += BLOCK * (1 + blocks(length))
 
 
-def fill(image: memoryview, bundle: Bundle, parts: Mapping[str, Buffer]) -> None:
+def fill(image: memoryview, parts: Mapping[str, Buffer]) -> None:
     """Copy the payloads of `parts` to where they go in an image of zeros, without headers and checksums (`seal`)."""
     for (_, _, start, length), data in zip(places(layout_of(parts)), parts.values(), strict=True):
         image[start : start + length] = memoryview(data).cast("B")

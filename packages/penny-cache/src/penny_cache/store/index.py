@@ -138,6 +138,11 @@ class Index:
         """Mark rows as removed."""
         self._alive[rows] = False
 
+    def rows_of(self, segment: int) -> Rows:
+        """A copy of the rows of a segment's bundles that are there."""
+        found: Rows = self.rows[self.alive & (self.rows["segment"] == segment)].copy()
+        return found
+
     def forget_replaced(self) -> None:
         """Of living rows with the same key, mark all but the newest as removed."""
         self._sort()

@@ -16,7 +16,7 @@ from penny_cache.store.image import Bundle, Layout, damaged, places
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.memory import Buffer
 from penny_cache.store.records import BLOCK, foreign_version, unpack
-from penny_cache.store.segment import write_index
+from penny_cache.store.segment import index_of
 from penny_cache.store.walk import Found, walk
 
 
@@ -102,13 +102,11 @@ def _one(
         found.dropped += len(bundles) - len(whole)
         bundles = whole
     end = max((b.offset + b.blocks for b in bundles), default=1)
-    first = len(found.index.rows)
     _add(found.index, _as_sidecar(number, end, bundles))
     found.segments[number] = blocks
     if repair:
-        rows = found.index.rows[first:]
         os.truncate(path, end * BLOCK)
-        write_index(directory, number, end, namespace, found.index, rows)
+        files.replace(files.index_path(directory, number), index_of(number, end, namespace, found.index))
         found.segments[number] = end
 
 

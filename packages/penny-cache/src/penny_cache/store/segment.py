@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from penny_cache.durable import sync_directory
 from penny_cache.engine import Engine, Transfer
-from penny_cache.store.files import index_path, replace, segment_path, sync_directory
-from penny_cache.store.index import ROW, Index, Rows
+from penny_cache.store.files import segment_path
+from penny_cache.store.index import Index
 from penny_cache.store.memory import Buffer
 from penny_cache.store.records import BLOCK, Header, Kind
 from penny_cache.store.sidecar import Sidecar, encode
@@ -26,7 +27,6 @@ class Segment:
         end: first block that is not given away.
         limit: blocks that it may grow to.
         under_way: writes that were started and are not done.
-        rows: of the bundles that are written.
     """
 
     number: int
@@ -34,7 +34,6 @@ class Segment:
     limit: int
     end: int = 1
     under_way: int = 0
-    rows: list[Rows] = field(default_factory=list)
 
     def place(self, blocks: int) -> int | None:
         """Give `blocks` away: their first one; None if they do not fit any more."""
@@ -61,18 +60,15 @@ def create(directory: Path, number: int, namespace: bytes, limit: int, engine: E
     return Segment(number, file, limit)
 
 
-def seal(segment: Segment, directory: Path, namespace: bytes, index: Index, engine: Engine) -> None:
-    """Make everything in a segment durable, then its index file. Nothing may be under way. Raises OSError."""
+def close_up(segment: Segment, directory: Path, engine: Engine) -> None:
+    """Make all of a segment durable and its file no longer than that. Nothing may be under way. Raises OSError."""
     os.truncate(segment_path(directory, segment.number), segment.end * BLOCK)
     engine.sync(segment.file)
-    rows = np.concatenate(segment.rows) if segment.rows else np.zeros(0, ROW)
-    write_index(directory, segment.number, segment.end, namespace, index, rows)
 
 
-def write_index(directory: Path, number: int, end: int, namespace: bytes, index: Index, rows: Rows) -> None:
-    """Write the index file of a segment; `rows` have the layout numbers of `index`. Raises OSError."""
+def index_of(number: int, end: int, namespace: bytes, index: Index) -> bytes:
+    """The index file of a segment: its bundles that are there. Quick, for the caller holds the index meanwhile."""
+    rows = index.rows_of(number)
     numbers, places = np.unique(rows["layout"], return_inverse=True)
-    local = rows.copy()
-    local["layout"] = places
-    sidecar = Sidecar(number, end, [index.layouts[n] for n in numbers.tolist()], local)
-    replace(index_path(directory, number), encode(sidecar, namespace))
+    rows["layout"] = places
+    return encode(Sidecar(number, end, [index.layouts[n] for n in numbers.tolist()], rows), namespace)

@@ -101,6 +101,7 @@ class Store:
         self._collector = Collector(
             self.path, self._namespace, index=self._index, guard=self._guard, budget=settings.budget,
             free_floor=settings.free_floor, snapshots=settings.snapshots, open_segments=self._open_segments,
+            forget_file=self._forget_file,
         )  # fmt: skip
         self._writer = (
             Writer(
@@ -277,10 +278,17 @@ class Store:
 
     def _start(self, job: _Job, needed: bool) -> tuple[Buffer, Transferred] | None:
         size = job.blocks * BLOCK
+        if size > self._reading.limit:
+            raise StoreError(
+                f"A bundle takes {size:,} bytes and read_memory is {self._reading.limit:,}; open the store with more."
+            )
         buffer = self._reading.take(size, wait=60.0 if needed else 0.0)
         if buffer is None:
             if needed:
-                raise StoreError(f"No room to read {size:,} bytes came free within a minute (read_memory).")
+                raise StoreError(
+                    f"No room to read {size:,} bytes came free within a minute; other loads hold read_memory, so end "
+                    "them or open the store with more."
+                )
             return None
         return buffer, self._engine.read(
             Transfer(self._file(job.segment), job.offset * BLOCK, [buffer.view[:size]])
@@ -291,6 +299,12 @@ class Store:
             if segment not in self._files:
                 self._files[segment] = self._engine.open(files.segment_path(self.path, segment), os.O_RDONLY)
             return self._files[segment]
+
+    def _forget_file(self, segment: int) -> None:
+        with self._guard:
+            file = self._files.pop(segment, None)
+        if file is not None:
+            self._engine.close(file)
 
     def _damage(self, done: Transferred, view: memoryview, job: _Job) -> str:
         error = done.exception()

@@ -18,6 +18,7 @@ import numpy as np
 from penny_cache.engine import Engine, Transfer, Transferred
 from penny_cache.store import segment as segments
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
+from penny_cache.store.files import index_path, replace
 from penny_cache.store.image import Bundle, Layout, fill, image_blocks, layout_of, seal
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.memory import Buffer, Pool
@@ -77,6 +78,7 @@ class Writer:
         self._waiting: deque[_Job] = deque()
         self._done: deque[tuple[_Job, Transferred]] = deque()
         self._changed = threading.Condition()
+        self._tickets: set[Ticket] = set()
         self._under_way = 0
         self._closing = False
         self._active: Segment | None = None
@@ -104,13 +106,14 @@ class Writer:
                 f"The write queue holds {self._pool.used:,} bytes and has no room for {size:,} more."
             )
         bundle = Bundle(self._namespace, key, parent)
-        fill(buffer.view, bundle, parts)
+        fill(buffer.view, parts)
         job = _Job(bundle, layout, buffer, Ticket(wanted))
         with self._changed:
             if self._closing:
                 buffer.close()
                 raise StoreError(CLOSED)
             self._waiting.append(job)
+            self._tickets.add(job.ticket)
             self._changed.notify_all()
         return job.ticket
 
@@ -126,6 +129,19 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            # Nobody else would tell those who wait, and the queue would only fill.
+            logger.exception("The writer of %s ended", self._directory)
+            with self._changed:
+                self._closing = True
+                waiting = list(self._tickets)
+                self._waiting.clear()
+            for ticket in waiting:
+                ticket.failed(_explained(self._directory, error))
+
+    def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -139,6 +155,8 @@ class Writer:
             for job in started:
                 self._start(job)
             self._finish(finished)
+            with self._changed:
+                self._tickets -= {job.ticket for job, _ in finished} | {t for t in self._tickets if t.error}
         if self._active is not None:
             self._full.append(self._active)
         self._seal_full()
@@ -218,13 +236,14 @@ class Writer:
             before = self._index.find([job.bundle.key])
             self._index.remove(before[before >= 0])
             self._index.add(row)
-        job.segment.rows.append(row)
 
     def _seal_full(self) -> None:
         for segment in [s for s in self._full if not s.under_way]:
-            self._full.remove(segment)
             try:
-                segments.seal(segment, self._directory, self._namespace, self._index, self._engine)
+                segments.close_up(segment, self._directory, self._engine)
+                with self._guard:
+                    data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
+                replace(index_path(self._directory, segment.number), data)
             except OSError as error:
                 # Its bundles are written; the next open finds them by walking the segment.
                 logger.warning(
@@ -232,6 +251,7 @@ class Writer:
                 )
             finally:
                 self._engine.close(segment.file)
+                self._full.remove(segment)
 
 
 def _explained(directory: Path, error: BaseException) -> StoreError:

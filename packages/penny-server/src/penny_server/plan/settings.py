@@ -200,6 +200,7 @@ def _draft_tokens(args: Mapping[str, Any], spec: Spec) -> int:
 
 
 def _map_rows(path: str) -> int:
+    # As `penny_spec.frspec.manifest_path`, which would bring torch into a plan.
     beside = Path(f"{path.removesuffix('.pt')}.manifest.json")
     if not beside.is_file():
         return MAP_ROWS
