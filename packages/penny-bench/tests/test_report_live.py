@@ -169,7 +169,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> str:
     drawn = threading.Event()
 
     def seen(text: str) -> int:
-        if "open" in text:
+        if "1 of 4 ended" in text:  # a picture may be of a moment before
             drawn.set()
         return io.StringIO.write(out, text)
 
