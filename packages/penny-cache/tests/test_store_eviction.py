@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penny_cache import namespace
+from penny_cache.engine import Range, ThreadEngine
 from penny_cache.namespace import Identity, Namespace
-from penny_cache.store import Settings, Store, StoreError, collector, open_store, writer
+from penny_cache.store import Settings, Store, StoreError, open_store, writer
 from penny_cache.store.eviction import victims
 from penny_cache.store.image import image_blocks
 from penny_cache.store.index import ROW, Index
@@ -173,32 +175,26 @@ def test_pinned_chains_stay_and_a_full_store_says_why(here: Namespace) -> None:
         assert store.match(keys) == 0  # it tried
 
 
-def test_an_emptied_segment_goes_and_one_that_cannot_go_holds_nothing_up(
-    here: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_emptied_segment_goes_and_one_that_cannot_go_holds_nothing_up(here: Namespace) -> None:
     with open_store(here, settings=BUDGET) as store:
         put(store, "a", 4)
         put(store, "b", 4)
         put(store, "c", 4)
     segments = sorted(here.path.glob("*.segment"))
     assert len(segments) > 2
-    real = collector.punch
 
-    def refusing(file: int, offset: int, size: int) -> bool:
-        if os.readlink(f"/proc/self/fd/{file}") == str(segments[0]):
-            raise OSError(errno.EPERM, "Operation not permitted")
-        return real(file, offset, size)
+    class Stays(ThreadEngine):
+        def punch(self, path: Path, ranges: Sequence[Range]) -> bool:
+            if path == segments[0]:
+                raise OSError(errno.EPERM, "Operation not permitted")
+            return super().punch(path, ranges)
 
-    unlink = Path.unlink
+        def unlink(self, path: Path) -> None:
+            if path == segments[0]:
+                raise OSError(errno.EPERM, "Operation not permitted")
+            super().unlink(path)
 
-    def stays(path: Path, missing_ok: bool = False) -> None:
-        if path == segments[0]:
-            raise OSError(errno.EPERM, "Operation not permitted")
-        unlink(path, missing_ok)
-
-    monkeypatch.setattr(collector, "punch", refusing)
-    monkeypatch.setattr(Path, "unlink", stays)
-    with open_store(here, settings=BUDGET) as store:
+    with open_store(here, settings=BUDGET, engine=Stays()) as store:
         before = store.allocated
         freed = store.collect(1 << 30)
         assert 0 < freed < before

@@ -3,10 +3,12 @@
 | Module | Engine |
 |---|---|
 | `base` | `Engine`, the interface, and `Transfer`, one piece of work |
+| `files` | `LocalFiles`: names, lengths and holes of local files, the same for every local engine |
 | `threads` | `ThreadEngine`: `preadv` and `pwritev` in threads, with O_DIRECT where the file system has it |
 """
 
-from penny_cache.engine.base import Engine, Transfer, Transferred
+from penny_cache.engine.base import Engine, Range, Transfer, Transferred
+from penny_cache.engine.files import LocalFiles
 from penny_cache.engine.threads import ThreadEngine
 
-__all__ = ["Engine", "ThreadEngine", "Transfer", "Transferred"]
+__all__ = ["Engine", "LocalFiles", "Range", "ThreadEngine", "Transfer", "Transferred"]

@@ -33,8 +33,16 @@ Transferred = Future[None]
 """Done when all bytes are; OSError of the call that failed, or EIO for a file that is too short."""
 
 
+Range = tuple[int, int]
+"""First byte and bytes in a file."""
+
+
 class Engine(Protocol):
-    """Opens files and moves bytes. Every method may be called from any thread."""
+    """Opens files, moves bytes, and makes every other change to a store's files.
+
+    All that a store does to its directory goes through its engine, so that one that fails, forgets or records stands in
+    for the drive. Every method may be called from any thread; all but `read` and `write` raise OSError.
+    """
 
     @property
     def name(self) -> str:
@@ -53,7 +61,25 @@ class Engine(Protocol):
         """Start to write the views to the file."""
 
     def sync(self, file: int) -> None:
-        """Return when what was written to the file, before this call, would survive a power cut. Raises OSError."""
+        """Return when what was written to the file, before this call, would survive a power cut."""
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Make a file of these bytes, in place of one of that name, and sync it; its name is not durable yet."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, in place of a file that has it."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file; one that is missing is removed already."""
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cut a file to `size` bytes, or make it that long with a hole."""
+
+    def punch(self, path: Path, ranges: Sequence[Range]) -> bool:
+        """Make holes of whole blocks, which read as zeros; False where the file system has none."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in a directory would survive a power cut."""
 
     def shutdown(self) -> None:
         """Wait for what was started, and free threads and registrations."""

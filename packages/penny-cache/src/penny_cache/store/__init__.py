@@ -9,7 +9,7 @@
 | `segment`, `writer` | the segment that is written to, and the write path |
 | `walk`, `recover` | finding bundles without an index file; opening a store |
 | `index`, `memory`, `files` | where bundles are; bounded aligned memory; names, locks and checks of files |
-| `eviction`, `collector`, `holes` | what to give up for space, as a pure function; giving it up; holes in files |
+| `eviction`, `collector` | what to give up for space, as a pure function; giving it up |
 """
 
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError, StoreLocked, StoreVersion

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from penny_cache.engine import Engine, Range
 from penny_cache.store import files
 from penny_cache.store.errors import StoreError
 from penny_cache.store.eviction import Victim, victims
-from penny_cache.store.holes import punch
 from penny_cache.store.image import REMOVED, places
 from penny_cache.store.index import Index
 from penny_cache.store.records import BLOCK, blocks
@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 EVICT_TO = 0.95
 """Share of the budget that is left full, so that not every segment needs a new round."""
-Hole = tuple[int, int]
-"""First byte and bytes in a segment file."""
 
 
 def allocated(directory: Path) -> int:
@@ -47,7 +45,7 @@ class Collector:
     """Frees space in one store, which it is the writer of.
 
     Args:
-        directory, namespace, index: of the store; `guard` is held while the index changes.
+        directory, namespace, engine, index: of the store; `guard` is held while the index changes.
         budget: bytes that the store may take; None for no limit.
         free_floor: bytes that stay free on its file system.
         snapshots: names of parts that a prefix needs at its end only.
@@ -59,6 +57,7 @@ class Collector:
         self,
         directory: Path,
         namespace: bytes,
+        engine: Engine,
         *,
         index: Index,
         guard: threading.RLock,
@@ -68,7 +67,7 @@ class Collector:
         open_segments: Callable[[], set[int]],
         forget_file: Callable[[int], None],
     ) -> None:
-        self._directory, self._namespace = directory, namespace
+        self._directory, self._namespace, self._engine = directory, namespace, engine
         self._index, self._guard = index, guard
         self._budget, self._floor, self._snapshots = budget, free_floor, frozenset(snapshots)
         self._open_segments = open_segments
@@ -137,8 +136,8 @@ class Collector:
             size -= victim.size
         return chosen
 
-    def _forget(self, chosen: list[Victim]) -> dict[int, list[Hole]]:
-        holes: dict[int, list[Hole]] = defaultdict(list)
+    def _forget(self, chosen: list[Victim]) -> dict[int, list[Range]]:
+        holes: dict[int, list[Range]] = defaultdict(list)
         for victim in chosen:
             row = self._index.rows[victim.row]
             start, segment = int(row["offset"]) * BLOCK, int(row["segment"])
@@ -158,39 +157,29 @@ class Collector:
             )
         return holes
 
-    def _free(self, segment: int, ranges: list[Hole]) -> int:
+    def _free(self, segment: int, ranges: list[Range]) -> int:
         path = files.segment_path(self._directory, segment)
         before = path.stat().st_blocks * 512
         with self._guard:
             empty = not len(self._index.rows_of(segment))
         if empty:
-            path.unlink()
+            self._engine.unlink(path)
             self._forget_file(segment)
-            files.index_path(self._directory, segment).unlink(missing_ok=True)
+            self._engine.unlink(files.index_path(self._directory, segment))
             return before
         try:
             self._write_index(segment, path)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            self._punch(
-                path, ranges
-            )  # which makes room for the index file; until it is there, reads find the holes
+            # Which makes room for the index file; until it is there, reads find the holes.
+            self._engine.punch(path, ranges)
             self._write_index(segment, path)
-        self._punch(path, ranges)
+        self._engine.punch(path, ranges)
         return before - path.stat().st_blocks * 512
 
     def _write_index(self, segment: int, path: Path) -> None:
         end = path.stat().st_size // BLOCK
         with self._guard:
             data = index_of(segment, end, self._namespace, self._index)
-        files.replace(files.index_path(self._directory, segment), data)
-
-    def _punch(self, path: Path, ranges: list[Hole]) -> None:
-        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            for offset, size in ranges:
-                if not punch(file, offset, size):
-                    return
-        finally:
-            os.close(file)
+        files.replace(files.index_path(self._directory, segment), data, self._engine)

@@ -15,7 +15,7 @@ import re
 import stat
 from pathlib import Path
 
-from penny_cache.durable import sync_directory
+from penny_cache.engine import Engine
 from penny_cache.store.errors import StoreError, StoreLocked
 
 LOCK = "writer.lock"
@@ -81,13 +81,9 @@ def lock(directory: Path) -> int:
     return file
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and durably."""
+def replace(path: Path, data: bytes, engine: Engine) -> None:
+    """Write a file whole or not at all, and durably. Raises OSError."""
     temporary = path.with_suffix(".unfinished")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
-    sync_directory(path.parent)
+    engine.write_file(temporary, data)
+    engine.rename(temporary, path)
+    engine.sync_directory(path.parent)

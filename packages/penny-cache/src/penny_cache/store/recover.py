@@ -105,8 +105,10 @@ def _one(
     _add(found.index, _as_sidecar(number, end, bundles))
     found.segments[number] = blocks
     if repair:
-        os.truncate(path, end * BLOCK)
-        files.replace(files.index_path(directory, number), index_of(number, end, namespace, found.index))
+        engine.truncate(path, end * BLOCK)
+        files.replace(
+            files.index_path(directory, number), index_of(number, end, namespace, found.index), engine
+        )
         found.segments[number] = end
 
 

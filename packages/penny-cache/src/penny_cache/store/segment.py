@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from penny_cache.durable import sync_directory
 from penny_cache.engine import Engine, Transfer
 from penny_cache.store.files import segment_path
 from penny_cache.store.index import Index
@@ -52,17 +51,17 @@ def create(directory: Path, number: int, namespace: bytes, limit: int, engine: E
             block[:] = Header(Kind.START, namespace, number).packed()
             engine.write(Transfer(file, 0, [block])).result()
         engine.sync(file)
-        sync_directory(directory)
+        engine.sync_directory(directory)
     except BaseException:
         engine.close(file)
-        path.unlink(missing_ok=True)
+        engine.unlink(path)
         raise
     return Segment(number, file, limit)
 
 
 def close_up(segment: Segment, directory: Path, engine: Engine) -> None:
     """Make all of a segment durable and its file no longer than that. Nothing may be under way. Raises OSError."""
-    os.truncate(segment_path(directory, segment.number), segment.end * BLOCK)
+    engine.truncate(segment_path(directory, segment.number), segment.end * BLOCK)
     engine.sync(segment.file)
 
 

@@ -99,7 +99,7 @@ class Store:
         self._index = self.recovered.index
         self._damaged = 0
         self._collector = Collector(
-            self.path, self._namespace, index=self._index, guard=self._guard, budget=settings.budget,
+            self.path, self._namespace, engine, index=self._index, guard=self._guard, budget=settings.budget,
             free_floor=settings.free_floor, snapshots=settings.snapshots, open_segments=self._open_segments,
             forget_file=self._forget_file,
         )  # fmt: skip

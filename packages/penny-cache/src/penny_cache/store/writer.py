@@ -243,7 +243,7 @@ class Writer:
                 segments.close_up(segment, self._directory, self._engine)
                 with self._guard:
                     data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
-                replace(index_path(self._directory, segment.number), data)
+                replace(index_path(self._directory, segment.number), data, self._engine)
             except OSError as error:
                 # Its bundles are written; the next open finds them by walking the segment.
                 logger.warning(

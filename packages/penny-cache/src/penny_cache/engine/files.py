@@ -1,0 +1,89 @@
+"""What every engine of a local file system does besides moving blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from penny_cache.durable import sync_directory
+from penny_cache.engine.base import Range
+
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # linux/falloc.h
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+class LocalFiles:
+    """Names, lengths and holes of files, by the calls of the operating system.
+
+    Args:
+        direct: whether to ask for O_DIRECT. A file system without it (tmpfs, some NFS) is used through the page cache.
+    """
+
+    def __init__(self, direct: bool = True) -> None:
+        self._direct = direct
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        """A descriptor; see `Engine.open`."""
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+        if self._direct:
+            try:
+                return os.open(path, flags | os.O_DIRECT, mode)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                # The file was made all the same if it was to be.
+                flags &= ~os.O_EXCL
+        return os.open(path, flags, mode)
+
+    def close(self, file: int) -> None:
+        """Close a descriptor."""
+        os.close(file)
+
+    def sync(self, file: int) -> None:
+        """`fdatasync`."""
+        os.fdatasync(file)
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Write a whole file and sync it."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def rename(self, source: Path, target: Path) -> None:
+        """`rename`."""
+        os.replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """`unlink`."""
+        path.unlink(missing_ok=True)
+
+    def truncate(self, path: Path, size: int) -> None:
+        """`truncate`."""
+        os.truncate(path, size)
+
+    def punch(self, path: Path, ranges: Sequence[Range]) -> bool:
+        """`fallocate` with a hole for each range."""
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return all(_punch(file, offset, size) for offset, size in ranges)
+        finally:
+            os.close(file)
+
+    def sync_directory(self, path: Path) -> None:
+        """`fsync` of the directory."""
+        sync_directory(path)
+
+
+def _punch(file: int, offset: int, size: int) -> bool:
+    if _libc.fallocate(file, _PUNCH_HOLE | _KEEP_SIZE, offset, size) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EOPNOTSUPP, errno.ENOSYS):
+        return False
+    raise OSError(number, os.strerror(number))
