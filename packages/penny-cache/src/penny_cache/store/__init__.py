@@ -13,12 +13,13 @@
 """
 
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError, StoreLocked, StoreVersion
-from penny_cache.store.keys import chain
-from penny_cache.store.store import Loaded, Settings, Store, open_store
+from penny_cache.store.keys import Digest, chain
+from penny_cache.store.store import Loaded, Settings, Store, Survey, open_store
 from penny_cache.store.ticket import Stage, Ticket
 
 __all__ = [
     "BundleRefused",
+    "Digest",
     "Loaded",
     "Settings",
     "Stage",
@@ -27,6 +28,7 @@ __all__ = [
     "StoreError",
     "StoreLocked",
     "StoreVersion",
+    "Survey",
     "Ticket",
     "chain",
     "open_store",

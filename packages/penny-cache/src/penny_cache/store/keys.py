@@ -12,17 +12,38 @@ DIGEST_BYTES = 32
 _PERSON = b"penny-cache key"
 
 
+class Digest(bytes):
+    """A key that is 32 bytes of a strong hash already (a link of a hash chain, say): stored as it is, not hashed again.
+
+    Raises:
+        ValueError: it has another length, or is all zeros, which stand for no bundle.
+    """
+
+    def __new__(cls, data: bytes) -> Digest:
+        """Check the bytes."""
+        if len(data) != DIGEST_BYTES or data == bytes(DIGEST_BYTES):
+            raise ValueError(
+                f"A digest is {DIGEST_BYTES} bytes that are not all zero; these are {bytes(data)[:40]!r}."
+            )
+        return super().__new__(cls, data)
+
+
 def digest(key: str | bytes) -> bytes:
-    """The 32 bytes that stand for `key` on disk: its BLAKE2b digest. Text is taken as UTF-8, surrogates included."""
+    """The 32 bytes that stand for `key` on disk: its BLAKE2b digest, or itself if it is a `Digest`.
+
+    Text is taken as UTF-8, surrogates included.
+    """
+    if isinstance(key, Digest):
+        return key
     data = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
     kind = b"t" if isinstance(key, str) else b"b"
     return hashlib.blake2b(kind + data, digest_size=DIGEST_BYTES, person=_PERSON).digest()
 
 
-def chain(pages: Iterable[bytes], start: bytes = b"") -> Iterator[bytes]:
+def chain(pages: Iterable[bytes], start: bytes = b"") -> Iterator[Digest]:
     """A key for each prefix of `pages`: of all pages up to it, in order, from `start` on.
 
-    For callers without a hash chain of their own. Each key is 32 bytes and follows from the one before and its page
+    For callers without a hash chain of their own. Each key follows from the one before and its page
     (for example the page's token ids as little-endian int32).
     """
     before = hashlib.blake2b(start, digest_size=DIGEST_BYTES, person=b"penny-cache root").digest()
@@ -30,4 +51,4 @@ def chain(pages: Iterable[bytes], start: bytes = b"") -> Iterator[bytes]:
         before = hashlib.blake2b(
             page, digest_size=DIGEST_BYTES, key=before, person=b"penny-cache link"
         ).digest()
-        yield before
+        yield Digest(before)

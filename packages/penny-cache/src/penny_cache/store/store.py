@@ -18,6 +18,7 @@ from penny_cache.store import files
 from penny_cache.store.collector import Collector, allocated
 from penny_cache.store.errors import StoreError
 from penny_cache.store.image import Bundle, Layout, places
+from penny_cache.store.index import Rows
 from penny_cache.store.keys import digest
 from penny_cache.store.memory import Buffer, Pool
 from penny_cache.store.records import BLOCK, NO_KEY
@@ -77,6 +78,19 @@ class Loaded:
 
     position: int
     parts: Mapping[str, memoryview]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a store holds at one moment.
+
+    Attributes:
+        rows: one for each bundle that is there, a copy, in no order; see `index.ROW`.
+        layouts: names and bytes of parts, by the number that rows have.
+    """
+
+    rows: Rows
+    layouts: Sequence[Layout]
 
 
 class Store:
@@ -141,6 +155,11 @@ class Store:
     def allocated(self) -> int:
         """Bytes that the store's files take on the drive."""
         return allocated(self.path)
+
+    def survey(self) -> Survey:
+        """A copy of the index, for tables and for reading every bundle (`load([Digest(row["key"])])`)."""
+        with self._guard:
+            return Survey(self._index.rows[self._index.alive].copy(), tuple(self._index.layouts))
 
     def collect(self, size: int) -> int:
         """Give up bundles worth about `size` bytes; how many bytes came free.
