@@ -5,9 +5,11 @@ layouts, versions, whatever changes bytes or their meaning. An `Identity` names 
 directory; a manifest inside holds the whole identity and is compared field by field before anything is read.
 """
 
+from penny_cache.namespace.checkpoint import Checkpoint, FileDigest, digest_checkpoint
 from penny_cache.namespace.difference import Difference, diff
 from penny_cache.namespace.directory import Namespace, create, ensure, find, open, read
 from penny_cache.namespace.errors import (
+    CheckpointError,
     IdentityError,
     ManifestDamaged,
     NamespaceError,
@@ -20,7 +22,10 @@ from penny_cache.namespace.manifest import FILE_NAME as MANIFEST_NAME
 
 __all__ = [
     "MANIFEST_NAME",
+    "Checkpoint",
+    "CheckpointError",
     "Difference",
+    "FileDigest",
     "Identity",
     "IdentityError",
     "ManifestDamaged",
@@ -33,6 +38,7 @@ __all__ = [
     "canonical_json",
     "create",
     "diff",
+    "digest_checkpoint",
     "ensure",
     "find",
     "open",

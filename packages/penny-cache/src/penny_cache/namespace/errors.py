@@ -13,6 +13,10 @@ class IdentityError(ValueError):
     """A value that an identity cannot hold."""
 
 
+class CheckpointError(Exception):
+    """A checkpoint that cannot be identified."""
+
+
 class NamespaceError(Exception):
     """Base of the errors about a namespace on disk."""
 
