@@ -29,6 +29,8 @@ from penny_cache.namespace.identity import Identity
 
 UNFINISHED = ".unfinished-"
 """Prefix of a directory under construction; never opened, and safe to remove when no server is starting."""
+REMOVED = ".removed-"
+"""Prefix of a namespace that is being removed, or whose remover died; never opened."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,13 @@ def read(path: str | os.PathLike[str]) -> Namespace:
     Raises:
         NamespaceMissing: no such directory.
         ManifestDamaged: no manifest, or a damaged one.
-        NamespaceError: the file system refused, or the directory was never finished.
+        NamespaceError: the file system refused, or the directory was never finished or half removed.
     """
     path = Path(path)
     if path.name.startswith(UNFINISHED):
         raise NamespaceError(f"{path} was never finished: its creator died. Remove it.")
+    if path.name.startswith(REMOVED):
+        raise NamespaceError(f"{path} is being removed, or was not removed to its end; collect it again.")
     file = path / manifest.FILE_NAME
     with _explained(f"read the namespace {path}"):
         try:
@@ -157,7 +161,7 @@ def find(root: str | os.PathLike[str]) -> tuple[list[Namespace], list[NamespaceE
     found: list[Namespace] = []
     wrong: list[NamespaceError] = []
     for name in names:
-        if name.startswith(UNFINISHED):
+        if name.startswith((UNFINISHED, REMOVED)):
             continue
         try:
             found.append(read(root / name))
