@@ -146,7 +146,7 @@ def test_a_damaged_bundle_ends_its_chain_and_the_rest_stays(here: Namespace) -> 
             first, 2 * 4096 + 17, 255
         )  # block 2 is in the first bundle's first payload, 17 is no 255 there
         assert loaded(store) == 0
-        assert (store.damaged, store.match(KEYS), store.match(KEYS[1:])) == (1, 0, 19)
+        assert (store.counters.damaged, store.match(KEYS), store.match(KEYS[1:])) == (1, 0, 19)
 
 
 KILLED = """

@@ -137,7 +137,7 @@ def test_a_budget_holds_while_writing_and_after_opening_again(here: Namespace) -
             assert store.allocated <= 1 << 20
             assert store.match(keys) == 8  # the newest is there
         assert store.match(first) < 8
-        assert store.evicted > 0
+        assert store.counters.evicted > 0
     with open_store(here, settings=BUDGET) as store:
         assert store.allocated <= 1 << 20
         assert store.match(keys) == 8
@@ -158,7 +158,7 @@ def test_snapshots_go_before_pages_and_what_is_left_loads(here: Namespace) -> No
         assert names(store, keys) == [["kv"]] * 7
     with open_store(here, settings=BUDGET) as store:
         assert names(store, keys) == [["kv"]] * 7
-        assert store.damaged == 0
+        assert store.counters.damaged == 0
 
 
 def test_pinned_chains_stay_and_a_full_store_says_why(here: Namespace) -> None:
@@ -227,15 +227,15 @@ def test_two_rounds_at_once_leave_a_store_that_opens(here: Namespace) -> None:
     with open_store(here, settings=BUDGET) as store:
         assert store.match(keys) == count
         assert len(names(store, keys)) == count
-        assert (store.damaged, store.recovered.walked) == (0, [])
+        assert (store.counters.damaged, store.recovered.walked) == (0, [])
 
 
 def test_a_bundle_larger_than_the_memory_for_reading_says_so(here: Namespace) -> None:
     with open_store(here, settings=BUDGET) as store:
         keys = put(store, "a", 2)
     with (
-        open_store(here, writable=False, settings=Settings(read_memory=BLOCK)) as store,
-        pytest.raises(StoreError, match="read_memory is 4,096; open the store with more"),
+        open_store(here, writable=False, settings=Settings(read_memory=4 * BLOCK)) as store,
+        pytest.raises(StoreError, match="read_memory is 16,384; open the store with more"),
     ):
         names(store, keys)
 

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penny_cache.store import BundleRefused
-from penny_cache.store.image import Bundle, fill, image_blocks, layout_of, places, seal
+from penny_cache.store.image import Bundle, check_image, fill, image_blocks, layout_of, places, seal
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.keys import chain, digest
 from penny_cache.store.records import BLOCK, Header, Kind, foreign_version, unpack
-from penny_cache.store.recover import check_image
 from penny_cache.store.sidecar import Sidecar, decode, encode
 from penny_cache.store.walk import walk
 

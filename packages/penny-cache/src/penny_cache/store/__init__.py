@@ -3,22 +3,27 @@
 | Module | Has |
 |---|---|
 | `store` | `Store`, and `open_store` that makes one of a namespace |
+| `settings`, `counters`, `complaints` | memory and disk; what a store did; log lines that do not flood |
 | `ticket`, `errors` | how far a bundle has come; what can go wrong |
 | `keys` | keys as digests, and a hash chain for callers without one |
 | `records`, `image`, `sidecar` | the format: records of a segment, a bundle's records, the index file of a segment |
 | `segment`, `writer` | the segment that is written to, and the write path |
+| `reading`, `landing`, `handles` | the read path; parts in memory of the caller; open segments, few at a time |
 | `walk`, `recover` | finding bundles without an index file; opening a store |
 | `index`, `memory`, `files` | where bundles are; bounded aligned memory; names, locks and checks of files |
 | `eviction`, `collector` | what to give up for space, as a pure function; giving it up |
 """
 
+from penny_cache.store.counters import Counters
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError, StoreLocked, StoreVersion
 from penny_cache.store.keys import Digest, chain
-from penny_cache.store.store import Loaded, Settings, Store, Survey, open_store
+from penny_cache.store.settings import Settings
+from penny_cache.store.store import Loaded, Store, Survey, open_store
 from penny_cache.store.ticket import Stage, Ticket
 
 __all__ = [
     "BundleRefused",
+    "Counters",
     "Digest",
     "Loaded",
     "Settings",

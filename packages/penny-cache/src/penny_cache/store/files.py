@@ -56,6 +56,34 @@ def segments(directory: Path) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
+def indexes(directory: Path) -> list[int]:
+    """The numbers of the index files that there are, rising."""
+    return sorted(int(path.stem) for path in directory.glob("*.index") if re.fullmatch(r"\d{8}", path.stem))
+
+
+def unfinished(directory: Path) -> list[Path]:
+    """Files that a writer was about to rename."""
+    return sorted(directory.glob("*.unfinished"))
+
+
+def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
+    """Identity, size and time of change of each of a store's files, by name: what differs when the writer did anything.
+
+    Raises:
+        StoreError: the file system refused.
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith((".segment", ".index")):
+                    seen = entry.stat(follow_symlinks=False)
+                    found[entry.name] = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    except OSError as error:
+        raise StoreError(f"The store {directory} cannot be listed: {error.strerror}.") from error
+    return found
+
+
 def lock(directory: Path) -> int:
     """Become the writer of a store: a descriptor to keep open for as long.
 

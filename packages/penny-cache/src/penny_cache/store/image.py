@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penny_cache.store.errors import BundleRefused
-from penny_cache.store.records import BLOCK, MAX_NAME_BYTES, NO_KEY, Buffer, Header, Kind, blocks, checksum
+from penny_cache.store.records import (
+    BLOCK,
+    MAX_NAME_BYTES,
+    NO_KEY,
+    Buffer,
+    Header,
+    Kind,
+    blocks,
+    checksum,
+    unpack,
+)
 
 MAX_PARTS = 1024
 Layout = tuple[tuple[str, int], ...]
@@ -46,7 +56,12 @@ def layout_of(parts: Mapping[str, Buffer]) -> Layout:
             raise BundleRefused(
                 f"A part is named {name[:80]!r}, {size} bytes; a name is printable text of 1 to {MAX_NAME_BYTES} bytes."
             )
-    return tuple((name, memoryview(data).nbytes) for name, data in parts.items())
+    views = {name: memoryview(data) for name, data in parts.items()}
+    if scattered := [name for name, view in views.items() if not view.c_contiguous]:
+        raise BundleRefused(
+            f"The parts {', '.join(scattered)} are not contiguous in memory; give copies that are."
+        )
+    return tuple((name, view.nbytes) for name, view in views.items())
 
 
 def image_blocks(layout: Layout) -> int:
@@ -64,9 +79,11 @@ def places(layout: Layout) -> Iterator[tuple[str, int, int, int]]:
 
 
 def fill(image: memoryview, parts: Mapping[str, Buffer]) -> None:
-    """Copy the payloads of `parts` to where they go in an image of zeros, without headers and checksums (`seal`)."""
+    """Copy the payloads of `parts` to where they go, padded with zeros, without headers and checksums (`seal`)."""
     for (_, _, start, length), data in zip(places(layout_of(parts)), parts.values(), strict=True):
         image[start : start + length] = memoryview(data).cast("B")
+        end = start + blocks(length) * BLOCK
+        image[start + length : end] = bytes(end - start - length)
 
 
 def seal(image: memoryview, bundle: Bundle, layout: Layout) -> None:
@@ -80,6 +97,13 @@ def seal(image: memoryview, bundle: Bundle, layout: Layout) -> None:
     image[end - BLOCK : end] = Header(
         Kind.COMMIT, bundle.namespace, bundle.sequence, bundle.key, bundle.parent, parts=len(layout)
     ).packed()
+
+
+def check_image(view: memoryview, bundle: Bundle, layout: Layout) -> str:
+    """Why an image that was read is not the bundle; empty when it is."""
+    spots = list(places(layout))
+    headers = [unpack(view[header : header + BLOCK]) for _, header, _, _ in spots]
+    return damaged(headers, [view[start : start + length] for _, _, start, length in spots], bundle, layout)
 
 
 def damaged(

@@ -1,4 +1,4 @@
-"""Which bundles there are and where: columns of numbers, about 130 bytes a bundle, and a search by key.
+"""Which bundles there are and where: columns of numbers, about 110 bytes a bundle, and a search by key.
 
 Keys are digests, so their first eight bytes are as good as random: bundles are found by binary search for those, then
 by comparing the whole key. New rows go into a dictionary until there are many; then they are sorted in.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penny_cache.store.image import Layout
+from penny_cache.store.image import REMOVED, Layout
 from penny_cache.store.keys import DIGEST_BYTES
 
 ROW = np.dtype(
@@ -40,6 +40,7 @@ class Index:
     def __init__(self) -> None:
         self._rows: Rows = np.zeros(_FIRST_ROOM, ROW)
         self._alive = np.zeros(_FIRST_ROOM, bool)
+        self._hidden = np.zeros(_FIRST_ROOM, bool)
         self._used = np.zeros(_FIRST_ROOM, np.uint32)
         self._count = 0
         self._tick = 0
@@ -72,6 +73,10 @@ class Index:
         """Names and bytes of the parts of a row's bundle."""
         return self._layouts[int(self._rows[row]["layout"])]
 
+    def names(self, layout: int) -> frozenset[str]:
+        """Names of the parts of a layout, by its number, that are there."""
+        return frozenset(name for name, _ in self._layouts[layout]) - {REMOVED}
+
     def layout_number(self, layout: Layout) -> int:
         """The number that rows have for a layout; most bundles of a store share a few."""
         if layout not in self._numbers:
@@ -91,9 +96,11 @@ class Index:
             room = max(last, 2 * len(self._rows))
             self._rows = _grown(self._rows, room)
             self._alive = _grown(self._alive, room)
+            self._hidden = _grown(self._hidden, room)
             self._used = _grown(self._used, room)
         self._rows[first:last] = rows
         self._alive[first:last] = True
+        self._hidden[first:last] = False
         self._tick += 1
         self._used[first:last] = self._tick
         self._count = last
@@ -104,11 +111,29 @@ class Index:
         return first
 
     def find(self, keys: Sequence[bytes]) -> Numbers:
-        """The row of each 32-byte key, -1 where there is none. Of rows with the same key the newest counts."""
-        return self.find_keys(np.frombuffer(b"".join(keys), ROW["key"]))
+        """The row of each 32-byte key, -1 where there is none or it is hidden. The newest row of a key counts."""
+        found = self._find(_column(keys), keys)
+        found[(found >= 0) & self._hidden[found]] = -1
+        return found
+
+    def chain(self, keys: Sequence[bytes], found: Numbers | None = None) -> Numbers:
+        """The rows of a chain: from its first key on those that are there and have the one before as their parent.
+
+        The first may hang on a bundle that the caller has elsewhere. `found` is what `find` gives, if that was asked.
+        """
+        found = self.find(keys) if found is None else found
+        linked = found >= 0
+        if len(keys) > 1:
+            parents = _words(self._rows["parent"][np.maximum(found[1:], 0)])
+            linked[1:] &= (parents == _words(_column(keys[:-1]))).all(axis=1)
+        return found if linked.all() else found[: int(np.argmin(linked))]
 
     def find_keys(self, keys: Rows) -> Numbers:
-        """As `find`, for a column of keys."""
+        """The row of each key of a column, hidden ones too; -1 where there is none."""
+        data = keys.tobytes() if self._new else b""
+        return self._find(keys, [data[i : i + DIGEST_BYTES] for i in range(0, len(data), DIGEST_BYTES)])
+
+    def _find(self, keys: Rows, listed: Sequence[bytes]) -> Numbers:
         found = np.full(len(keys), -1, np.int64)
         if len(self._sorted) and len(keys):
             words = _words(keys)
@@ -123,10 +148,9 @@ class Index:
             for i in hits[~(same & alone)].tolist():
                 found[i] = self._among(keys[i].tobytes(), int(at[i]))
         if self._new:
-            for i, key in enumerate(keys):
-                row = self._new.get(key.tobytes())
-                if row is not None and self._alive[row]:
-                    found[i] = row
+            new = np.fromiter((self._new.get(key, -1) for key in listed), np.int64, len(listed))
+            there = (new >= 0) & self._alive[new]
+            found[there] = new[there]
         return found
 
     def touch(self, rows: Numbers) -> None:
@@ -137,6 +161,10 @@ class Index:
     def remove(self, rows: Numbers) -> None:
         """Mark rows as removed."""
         self._alive[rows] = False
+
+    def hide(self, row: int) -> None:
+        """Have a bundle not found any more until the store is opened again: it is there and could not be read."""
+        self._hidden[row] = True
 
     def rows_of(self, segment: int) -> Rows:
         """A copy of the rows of a segment's bundles that are there."""
@@ -171,6 +199,11 @@ class Index:
         order = np.argsort(first, kind="stable")
         self._sorted, self._order = first[order], living[order]
         self._new.clear()
+
+
+def _column(keys: Sequence[bytes]) -> Rows:
+    found: Rows = np.frombuffer(b"".join(keys), ROW["key"])
+    return found
 
 
 def _words(keys: Rows) -> NDArray[np.uint64]:

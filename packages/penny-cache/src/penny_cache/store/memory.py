@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import sys
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
 from types import TracebackType
 
 from penny_cache.store.records import BLOCK, blocks
@@ -15,21 +16,24 @@ class Buffer:
 
     Args:
         size: bytes, rounded up to whole blocks.
-        returned: told the bytes when they are given back.
+        pool: where they go back to; None frees them.
+        memory: to use instead of new memory; its bytes are whatever they were.
     """
 
-    def __init__(self, size: int, returned: Callable[[int], None] | None = None) -> None:
-        self._map = mmap.mmap(-1, max(1, blocks(size)) * BLOCK)
+    def __init__(self, size: int, pool: Pool | None = None, memory: mmap.mmap | None = None) -> None:
+        self._map = memory if memory is not None else mmap.mmap(-1, max(1, blocks(size)) * BLOCK)
         self.view = memoryview(self._map)
-        self._returned = returned
+        self._pool = pool
 
     def close(self) -> None:
-        """Give the memory back. It is freed when the last view of it is gone, which an engine may hold for a moment."""
+        """Give the memory back. While a view of it is alive, which an engine may hold for a moment, nobody gets it."""
         size = self.view.nbytes
         self.view.release()
+        memory = self._map
         del self._map
-        if self._returned is not None:
-            self._returned(size)
+        if self._pool is not None:
+            # Views of views hold the map itself: with none left, there are this name and the argument of the call.
+            self._pool.give_back(memory if sys.getrefcount(memory) == 2 else None, size)
 
     def __enter__(self) -> memoryview:
         return self.view
@@ -41,13 +45,15 @@ class Buffer:
 
 
 class Pool:
-    """At most `limit` bytes of buffers at a time."""
+    """At most `limit` bytes of buffers at a time; those that came back are used again, for their pages are there."""
 
     def __init__(self, limit: int) -> None:
         if limit < BLOCK:
             raise ValueError(f"A pool of {limit} bytes holds no block of {BLOCK}.")
         self.limit = limit
         self._used = 0
+        self._spare: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
+        self._spared = 0
         self._changed = threading.Condition()
 
     @property
@@ -56,7 +62,7 @@ class Pool:
         return self._used
 
     def take(self, size: int, wait: float = 0.0) -> Buffer | None:
-        """A buffer of at least `size` bytes; None if there is no room for it within `wait` seconds.
+        """A buffer of at least `size` bytes, not zeroed; None if there is no room for it within `wait` seconds.
 
         Raises:
             ValueError: it could never have room.
@@ -68,9 +74,32 @@ class Pool:
             if not self._changed.wait_for(lambda: self._used + whole <= self.limit, wait):
                 return None
             self._used += whole
-        return Buffer(whole, self._give_back)
+            memory = self._again(whole)
+        return Buffer(whole, self, memory)
 
-    def _give_back(self, size: int) -> None:
+    def give_back(self, memory: mmap.mmap | None, size: int) -> None:
+        """Take `size` bytes back; None for memory that somebody still looks at, which is freed when they stop."""
         with self._changed:
             self._used -= size
+            if memory is not None:
+                self._spare.setdefault(size, []).append(memory)
+                self._spare.move_to_end(size)
+                self._spared += size
             self._changed.notify_all()
+
+    def _again(self, size: int) -> mmap.mmap | None:
+        found = self._spare.get(size)
+        if found:
+            memory = found.pop()
+            self._spared -= size
+            if not found:
+                del self._spare[size]
+            return memory
+        # Sizes that are not asked for any more make room, the longest unused first.
+        while self._spare and self._used + self._spared > self.limit:
+            other, memories = next(iter(self._spare.items()))
+            memories.pop()
+            self._spared -= other
+            if not memories:
+                del self._spare[other]
+        return None

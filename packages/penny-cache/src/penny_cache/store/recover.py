@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +14,18 @@ import numpy as np
 from penny_cache.engine import Engine, Transfer
 from penny_cache.store import files, sidecar
 from penny_cache.store.errors import StoreError, StoreVersion
-from penny_cache.store.image import Bundle, Layout, damaged, places
-from penny_cache.store.index import ROW, Index
+from penny_cache.store.image import REMOVED, Layout, damaged, places
+from penny_cache.store.index import ROW, Index, Rows
 from penny_cache.store.memory import Buffer
+from penny_cache.store.reading import SHORTAGE
 from penny_cache.store.records import BLOCK, foreign_version, unpack
 from penny_cache.store.segment import index_of
 from penny_cache.store.walk import Found, walk
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 64
+"""Blocks that a walk reads at once."""
 
 
 @dataclass
@@ -27,15 +35,20 @@ class Recovered:
     Attributes:
         index: its bundles.
         segments: blocks of each segment, by number.
-        sequence: the first number that no bundle has.
+        next_segment, sequence: the first numbers that no file and no bundle has.
         walked: segments without a whole index file.
-        dropped: bundles of those whose payload was not what it should be.
+        stale: segments with bundles that newer ones of other segments replace.
+        unreadable: segments that the drive refused to read; their bundles are not there until it does.
+        dropped: bundles of walked segments whose payload was not what it should be.
     """
 
     index: Index = field(default_factory=Index)
     segments: dict[int, int] = field(default_factory=dict)
+    next_segment: int = 1
     sequence: int = 1
     walked: list[int] = field(default_factory=list)
+    stale: set[int] = field(default_factory=set)
+    unreadable: list[int] = field(default_factory=list)
     dropped: int = 0
 
 
@@ -51,73 +64,163 @@ def recover(
 
     Args:
         directory, namespace, engine: of the store.
-        repair: for the writer. Payloads of walked segments are verified, and the segments get an index file; a reader
-            leaves both to the writer, and finds a damaged payload when it reads it.
+        repair: for the writer. Payloads of walked segments are verified, the segments get an index file, and files that
+            a writer left half done go. A reader leaves that to the writer, and finds damage when it reads it.
         progress: told how many segments are done, of how many.
 
     Raises:
         StoreVersion: a segment is of another version of the format.
         StoreError: the file system refused.
     """
-    found = Recovered()
-    numbers = files.segments(directory)
-    for done, number in enumerate(numbers):
-        progress(done, len(numbers))
+    return _Recovery(directory, namespace, engine, repair).run(progress)
+
+
+class _Recovery:
+    def __init__(self, directory: Path, namespace: bytes, engine: Engine, repair: bool) -> None:
+        self._directory, self._namespace, self._engine, self._repair = directory, namespace, engine, repair
+        self._found = Recovered()
+        self._rows: list[Rows] = []
+
+    def run(self, progress: Callable[[int, int], None]) -> Recovered:
+        found = self._found
+        segments, indexes = files.segments(self._directory), files.indexes(self._directory)
+        found.next_segment = max([0, *segments, *indexes]) + 1
+        for done, number in enumerate(segments):
+            progress(done, len(segments))
+            try:
+                self._segment(number)
+            except OSError as error:
+                if error.errno in SHORTAGE:
+                    raise StoreError(f"{self._directory} cannot be opened: {error.strerror}.") from error
+                found.unreadable.append(number)
+                logger.warning("The segment %d of %s cannot be read: %s", number, self._directory, error)
+        progress(len(segments), len(segments))
+        if self._rows:
+            found.index.add(np.concatenate(self._rows))
+        found.index.forget_replaced()
+        found.stale = set(found.index.rows["segment"][~found.index.alive].tolist())
+        if len(found.index.rows):
+            found.sequence = int(found.index.rows["sequence"].max()) + 1
+        for number in found.walked:
+            self._seal(number)
+        if self._repair:
+            self._tidy(set(indexes) - set(segments))
+        return found
+
+    def _segment(self, number: int) -> None:
+        path = files.segment_path(self._directory, number)
+        blocks = path.stat().st_size // BLOCK
+        beside = self._beside(number)
+        if beside is not None and beside.blocks <= blocks:
+            self._add(beside)
+            self._found.segments[number] = beside.blocks
+            return
+        with self._opened(path) as file:
+            read = Window(file, self._engine)
+            version = foreign_version(read(0)) if blocks else None
+            if version is not None:
+                raise StoreVersion(
+                    f"{path} has format version {version}, which this penny-cache does not read; "
+                    "use the one that wrote it."
+                )
+            bundles = list(walk(read, self._namespace, blocks))
+            if self._repair:
+                whole = [kept for one in bundles if (kept := self._verified(file, one))]
+                self._found.dropped += len(bundles) - len(whole)
+                bundles = whole
+                self._engine.sync(file)  # so that all that the index file will name is durable
+        self._found.walked.append(number)
+        end = max((b.offset + b.blocks for b in bundles), default=1)
+        self._add(_as_sidecar(number, end, bundles))
+        self._found.segments[number] = end
+
+    def _beside(self, number: int) -> sidecar.Sidecar | None:
         try:
-            _one(directory, number, namespace, engine, repair, found)
+            data = files.index_path(self._directory, number).read_bytes()
+        except FileNotFoundError:
+            return None
         except OSError as error:
-            raise StoreError(
-                f"The segment {number} of {directory} cannot be read: {error.strerror}."
-            ) from error
-    progress(len(numbers), len(numbers))
-    found.index.forget_replaced()
-    if len(found.index.rows):
-        found.sequence = int(found.index.rows["sequence"].max()) + 1
-    return found
+            if error.errno in SHORTAGE:
+                raise
+            return None
+        return sidecar.decode(data, number, self._namespace)
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[int]:
+        file = self._engine.open(path, os.O_RDONLY)
+        try:
+            yield file
+        finally:
+            self._engine.close(file)
+
+    def _verified(self, file: int, one: Found) -> Found | None:
+        """The bundle without parts that were given up; None if a part is not what its header says."""
+        with Buffer(one.blocks * BLOCK) as view:
+            self._engine.read(Transfer(file, one.offset * BLOCK, [view])).result()
+            layout = []
+            for name, at, start, length in places(one.layout):
+                header, payload = unpack(view[at : at + BLOCK]), view[start : start + length]
+                if damaged([header], [payload], one.bundle, ((name, length),)):
+                    # A hole that eviction made leaves the header whole.
+                    if header is None or any(payload):
+                        return None
+                    name = REMOVED
+                layout.append((name, length))
+        return Found(one.bundle, tuple(layout), one.offset, one.blocks)
+
+    def _add(self, beside: sidecar.Sidecar) -> None:
+        index = self._found.index
+        numbers = np.array([index.layout_number(layout) for layout in beside.layouts], np.uint32)
+        rows = beside.rows.copy()
+        rows["segment"] = beside.segment
+        if len(numbers):
+            rows["layout"] = numbers[rows["layout"]]
+        self._rows.append(rows)
+
+    def _seal(self, number: int) -> None:
+        if not self._repair:
+            return
+        path, end = files.segment_path(self._directory, number), self._found.segments[number]
+        try:
+            self._engine.truncate(path, end * BLOCK)
+            data = index_of(number, end, self._namespace, self._found.index)
+            files.replace(files.index_path(self._directory, number), data, self._engine)
+        except OSError as error:
+            # The next opening walks it again.
+            logger.warning("The segment %d of %s was not sealed: %s", number, self._directory, error)
+
+    def _tidy(self, orphans: set[int]) -> None:
+        gone = [files.index_path(self._directory, number) for number in orphans]
+        empty = set(self._found.segments) - set(np.unique(self._found.index.rows["segment"]).tolist())
+        for number in empty:
+            gone += [files.segment_path(self._directory, number), files.index_path(self._directory, number)]
+        for path in [*gone, *files.unfinished(self._directory)]:
+            try:
+                self._engine.unlink(path)
+            except OSError as error:
+                logger.warning("%s was left over and cannot be removed: %s", path, error)
 
 
-def _one(
-    directory: Path, number: int, namespace: bytes, engine: Engine, repair: bool, found: Recovered
-) -> None:
-    path = files.segment_path(directory, number)
-    blocks = path.stat().st_size // BLOCK
-    beside = _sidecar(directory, number, namespace)
-    if beside is not None and beside.blocks <= blocks:
-        _add(found.index, beside)
-        found.segments[number] = beside.blocks
-        return
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        version = foreign_version(os.pread(file, BLOCK, 0))
-        if version is not None:
-            raise StoreVersion(
-                f"{path} has format version {version}, which this penny-cache does not read; use the one that wrote it."
-            )
-        bundles = list(walk(lambda block: os.pread(file, BLOCK, block * BLOCK), namespace, blocks))
-    finally:
-        os.close(file)
-    found.walked.append(number)
-    if repair:
-        whole = _whole(path, bundles, engine)
-        found.dropped += len(bundles) - len(whole)
-        bundles = whole
-    end = max((b.offset + b.blocks for b in bundles), default=1)
-    _add(found.index, _as_sidecar(number, end, bundles))
-    found.segments[number] = blocks
-    if repair:
-        engine.truncate(path, end * BLOCK)
-        files.replace(
-            files.index_path(directory, number), index_of(number, end, namespace, found.index), engine
-        )
-        found.segments[number] = end
+class Window:
+    """Reads single blocks of a file, many at once."""
 
+    def __init__(self, file: int, engine: Engine) -> None:
+        self._file, self._engine = file, engine
+        self._end = os.fstat(file).st_size // BLOCK
+        self._first = 0
+        self._data = b""
 
-def _sidecar(directory: Path, number: int, namespace: bytes) -> sidecar.Sidecar | None:
-    try:
-        data = files.index_path(directory, number).read_bytes()
-    except FileNotFoundError:
-        return None
-    return sidecar.decode(data, number, namespace)
+    def __call__(self, block: int) -> bytes:
+        """A block by number; no bytes behind the last whole one. Raises OSError."""
+        at = (block - self._first) * BLOCK
+        if not 0 <= at < len(self._data):
+            count = min(WINDOW, self._end - block)
+            if count <= 0:
+                return b""
+            with Buffer(count * BLOCK) as view:
+                self._engine.read(Transfer(self._file, block * BLOCK, [view])).result()
+                self._first, self._data, at = block, bytes(view), 0
+        return self._data[at : at + BLOCK]
 
 
 def _as_sidecar(number: int, end: int, bundles: list[Found]) -> sidecar.Sidecar:
@@ -128,34 +231,3 @@ def _as_sidecar(number: int, end: int, bundles: list[Found]) -> sidecar.Sidecar:
         b = one.bundle
         rows[i] = (b.key, b.parent, b.sequence, number, one.offset, one.blocks, layout)
     return sidecar.Sidecar(number, end, list(layouts), rows)
-
-
-def _add(index: Index, beside: sidecar.Sidecar) -> None:
-    numbers = np.array([index.layout_number(layout) for layout in beside.layouts], np.uint32)
-    rows = beside.rows.copy()
-    rows["segment"] = beside.segment
-    if len(numbers):
-        rows["layout"] = numbers[rows["layout"]]
-    index.add(rows)
-
-
-def _whole(path: Path, bundles: list[Found], engine: Engine) -> list[Found]:
-    """Those whose payloads are what their headers say."""
-    file = engine.open(path, os.O_RDONLY)
-    try:
-        return [one for one in bundles if not _damage(file, one, engine)]
-    finally:
-        engine.close(file)
-
-
-def _damage(file: int, one: Found, engine: Engine) -> str:
-    with Buffer(one.blocks * BLOCK) as view:
-        engine.read(Transfer(file, one.offset * BLOCK, [view])).result()
-        return check_image(view, one.bundle, one.layout)
-
-
-def check_image(view: memoryview, bundle: Bundle, layout: Layout) -> str:
-    """Why an image that was read is not the bundle; empty when it is."""
-    spots = list(places(layout))
-    headers = [unpack(view[header : header + BLOCK]) for _, header, _, _ in spots]
-    return damaged(headers, [view[start : start + length] for _, _, start, length in spots], bundle, layout)

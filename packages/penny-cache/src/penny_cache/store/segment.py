@@ -26,6 +26,8 @@ class Segment:
         end: first block that is not given away.
         limit: blocks that it may grow to.
         under_way: writes that were started and are not done.
+        unsound: whether a sync of it failed. What the drive has is not known then, and a later sync that succeeds does
+            not tell, so nothing in it is called durable any more.
     """
 
     number: int
@@ -33,6 +35,7 @@ class Segment:
     limit: int
     end: int = 1
     under_way: int = 0
+    unsound: bool = False
 
     def place(self, blocks: int) -> int | None:
         """Give `blocks` away: their first one; None if they do not fit any more."""

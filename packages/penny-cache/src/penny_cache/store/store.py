@@ -5,66 +5,38 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 
-from penny_cache.engine import Engine, ThreadEngine, Transfer, Transferred
+from penny_cache.engine import Engine, ThreadEngine
 from penny_cache.namespace import Namespace
 from penny_cache.store import files
 from penny_cache.store.collector import Collector, allocated
-from penny_cache.store.errors import StoreError
-from penny_cache.store.image import Bundle, Layout, places
-from penny_cache.store.index import Rows
+from penny_cache.store.counters import Counters, Tally
+from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
+from penny_cache.store.handles import Handles
+from penny_cache.store.image import Bundle, Layout
+from penny_cache.store.index import Index, Rows
 from penny_cache.store.keys import digest
-from penny_cache.store.memory import Buffer, Pool
+from penny_cache.store.landing import Place
+from penny_cache.store.reading import SHORTAGE, Broken, Reader, Spot
 from penny_cache.store.records import BLOCK, NO_KEY
 from penny_cache.store.records import Buffer as Data
-from penny_cache.store.recover import check_image, recover
+from penny_cache.store.recover import recover
+from penny_cache.store.settings import Settings
 from penny_cache.store.ticket import Stage, Ticket
 from penny_cache.store.writer import Writer
 
 logger = logging.getLogger(__name__)
 
-READ_ONLY = "{} is open for reading only."
 Key = str | bytes
-MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a store uses memory and disk.
-
-    Attributes:
-        segment_bytes: size of a segment file; what a walk after a kill may have to read.
-        write_memory: bytes that wait to be written, at most.
-        read_memory: bytes of bundles that are being loaded, at most.
-        budget: bytes that the store may take on the drive; None for no limit. A segment takes a quarter of it at most.
-        free_floor: bytes that stay free on its file system.
-        snapshots: names of parts that a prefix needs at its end only; inside a path they are given up first.
-    """
-
-    segment_bytes: int = 1024 * MIB
-    write_memory: int = 256 * MIB
-    read_memory: int = 256 * MIB
-    budget: int | None = None
-    free_floor: int = 0
-    snapshots: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        if self.budget is not None and self.budget < 16 * BLOCK:
-            raise ValueError(
-                f"A budget of {self.budget:,} bytes holds no bundle; give {16 * BLOCK:,} or more."
-            )
-
-    @property
-    def segment_size(self) -> int:
-        """Bytes of a segment file, with regard to the budget; whole blocks."""
-        most = self.segment_bytes if self.budget is None else min(self.segment_bytes, self.budget // 4)
-        return most // BLOCK * BLOCK
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,36 +69,36 @@ class Store:
     """The bundles of one namespace. Use `open_store`; a context manager. Every method may be called from any thread."""
 
     def __init__(self, namespace: Namespace, engine: Engine, settings: Settings, writable: bool) -> None:
-        self.path = namespace.path
+        self.path, self.settings = namespace.path, settings
         self._namespace = bytes.fromhex(namespace.identity.digest)
-        self._engine, self._settings = engine, settings
+        self._engine = engine
         self._guard = threading.RLock()
-        self._files: dict[int, int] = {}
-        self._reading = Pool(settings.read_memory)
+        self._tally = Tally()
         self._lock = files.lock(self.path) if writable else None
         try:
+            self._seen = files.listing(self.path)
             self.recovered = recover(self.path, self._namespace, engine, repair=writable)
         except BaseException:
             if self._lock is not None:
                 os.close(self._lock)
+            engine.shutdown()
             raise
         self._index = self.recovered.index
-        self._damaged = 0
-        self._collector = Collector(
-            self.path, self._namespace, engine, index=self._index, guard=self._guard, budget=settings.budget,
-            free_floor=settings.free_floor, snapshots=settings.snapshots, open_segments=self._open_segments,
-            forget_file=self._forget_file,
-        )  # fmt: skip
-        self._writer = (
-            Writer(
+        self._handles = Handles(self.path, engine, settings.open_files)
+        self._reader = Reader(self._handles, engine, settings.read_memory, self._did_not_come)
+        self._collector: Collector | None = None
+        self._writer: Writer | None = None
+        if writable:
+            self._collector = Collector(
+                self.path, self._namespace, engine, index=self._index, guard=self._guard, settings=settings,
+                tally=self._tally, open_segments=self._open_segments, forget_file=self._handles.forget,
+            )  # fmt: skip
+            self._collector.stale |= self.recovered.stale
+            self._writer = Writer(
                 self.path, self._namespace, engine, self._index, self._guard,
-                first_segment=max(self.recovered.segments, default=0) + 1, first_sequence=self.recovered.sequence,
-                segment_bytes=settings.segment_size, memory=settings.write_memory,
-                make_room=self._collector.make_room,
-            )
-            if writable
-            else None
-        )  # fmt: skip
+                first_segment=self.recovered.next_segment, first_sequence=self.recovered.sequence,
+                settings=settings, tally=self._tally, collector=self._collector,
+            )  # fmt: skip
 
     def __enter__(self) -> Store:
         return self
@@ -142,14 +114,16 @@ class Store:
             return len(self._index)
 
     @property
-    def damaged(self) -> int:
-        """Bundles that were found damaged while loading, and are no longer there."""
-        return self._damaged
+    def writable(self) -> bool:
+        """Whether this is the store's writer."""
+        return self._writer is not None
 
     @property
-    def evicted(self) -> int:
-        """Bundles and snapshots that were given up for space."""
-        return self._collector.evicted
+    def counters(self) -> Counters:
+        """What the store did since it was opened."""
+        waiting = self._writer.waiting if self._writer is not None else 0
+        limit = self.settings.write_memory if self._writer is not None else 0
+        return replace(self._tally.read(), queue_bytes=waiting, queue_limit=limit)
 
     @property
     def allocated(self) -> int:
@@ -161,37 +135,68 @@ class Store:
         with self._guard:
             return Survey(self._index.rows[self._index.alive].copy(), tuple(self._index.layouts))
 
+    def refresh(self) -> bool:
+        """See what the writer did since this reader was opened; whether there was anything.
+
+        Raises:
+            StoreError: the store is open for writing, which sees all of it, or the file system refused.
+        """
+        if self._writer is not None:
+            raise StoreError(f"{self.path} is open for writing; only readers need to look again.")
+        seen = files.listing(self.path)
+        if seen == self._seen:
+            return False
+        recovered = recover(self.path, self._namespace, self._engine, repair=False)
+        with self._guard:
+            self.recovered, self._index, self._seen = recovered, recovered.index, seen
+        return True
+
     def collect(self, size: int) -> int:
         """Give up bundles worth about `size` bytes; how many bytes came free.
 
         Raises:
             StoreError: the store is open for reading.
         """
-        if self._writer is None:
-            raise StoreError(READ_ONLY.format(self.path))
-        return self._collector.collect(size)
+        return self._giver().collect(size)
+
+    def forget(self, keys: Sequence[Key]) -> int:
+        """Take bundles out of the store for good, whatever hangs on them; how many were there.
+
+        Those that are still in the segment that is written to are taken out of its index when it is sealed.
+
+        Raises:
+            StoreError: the store is open for reading, or the file system refused.
+        """
+        collector = self._giver()
+        with self._guard:
+            found = self._index.find_keys(
+                np.frombuffer(b"".join(map(digest, keys)), self._index.rows["key"].dtype)
+            )
+            rows = np.unique(found[found >= 0])
+        collector.forget(rows)
+        return len(rows)
 
     @contextmanager
     def pinned(self, chain: Sequence[Key]) -> Iterator[int]:
-        """Keep the bundles of a chain that are there from being given up; yields how many."""
-        keys = [digest(key) for key in chain]
+        """Keep the bundles of a chain that are there from being given up; yields how many.
+
+        Of a reader this holds nothing back: the writer of another process knows nothing of it.
+        """
         with self._guard:
-            rows = self._chain(keys)
-            self._collector.pinned.update(rows)
+            rows = self._index.chain([digest(key) for key in chain]).tolist()
+            self._pin(rows, 1)
         try:
             yield len(rows)
         finally:
-            with self._guard:
-                self._collector.pinned.subtract(rows)
+            self._pin(rows, -1)
 
     def close(self) -> None:
         """Write what waits, seal the segment, let others write."""
         if self._writer is not None:
             self._writer.close()
-        with self._guard:
-            for file in self._files.values():
-                self._engine.close(file)
-            self._files.clear()
+        if self._collector is not None:
+            self._collector.close()
+        self._handles.close()
         self._engine.shutdown()
         if self._lock is not None:
             os.close(self._lock)
@@ -220,137 +225,149 @@ class Store:
             StoreError: the store is open for reading.
         """
         if self._writer is None:
-            raise StoreError(READ_ONLY.format(self.path))
-        return self._writer.put(
-            digest(key), parts, NO_KEY if parent is None else digest(parent), wanted, wait
-        )
+            raise StoreError(f"{self.path} is open for reading only.")
+        try:
+            ticket = self._writer.put(
+                digest(key), parts, NO_KEY if parent is None else digest(parent), wanted, wait
+            )
+        except BundleRefused:
+            self._tally.add(refused=1)
+            raise
+        except StoreBusy:
+            self._tally.add(busy=1)
+            raise
+        self._tally.add(put=1)
+        return ticket
 
     def match(self, chain: Sequence[Key]) -> int:
         """How many bundles from the start of a chain are there, each with the one before as its parent."""
-        keys = [digest(key) for key in chain]
         with self._guard:
-            return len(self._chain(keys))
+            return len(self._found([digest(key) for key in chain]))
+
+    def parts(self, chain: Sequence[Key]) -> list[frozenset[str]]:
+        """Names of the parts of each bundle that `match` counts; for `hybrid.restorable`."""
+        with self._guard:
+            rows = self._found([digest(key) for key in chain])
+            named = {n: self._index.names(n) for n in set(self._index.rows["layout"][rows].tolist())}
+            return [named[n] for n in self._index.rows["layout"][rows].tolist()]
 
     def load(self, chain: Sequence[Key]) -> Iterator[Loaded]:
         """Load a chain in order, from its first bundle to the last that is there and whole.
 
         A bundle that turns out to be damaged ends the chain there and is not found again.
         """
-        keys = [digest(key) for key in chain]
-        with self._guard:
-            rows = self._chain(keys)
-            self._index.touch(np.array(rows, np.int64))
-            self._collector.pinned.update(rows)
-            jobs = [self._job(row) for row in rows]
-        ahead: list[tuple[Buffer, Transferred]] = []
-        position = 0
+        spots, rows = self._spots(chain)
         try:
-            while position < len(jobs):
-                while position + len(ahead) < len(jobs) and (
-                    started := self._start(jobs[position + len(ahead)], not ahead)
-                ):
-                    ahead.append(started)
-                buffer, done = ahead.pop(0)
-                job = jobs[position]
-                view = buffer.view
-                try:
-                    damage = self._damage(done, view, job)
-                    if damage:
-                        self._drop(rows[position], damage)
-                        return
-                    yield Loaded(
-                        position, {name: view[at : at + size] for name, _, at, size in places(job.layout)}
-                    )
-                finally:
-                    buffer.close()
-                position += 1
+            loaded = self._timed(self._reader.load(spots))
+            for position, parts in enumerate(loaded):
+                self._tally.add(loaded=1, bytes_read=spots[position].blocks * BLOCK)
+                yield Loaded(position, parts)
         finally:
-            for buffer, done in ahead:
-                done.exception()
-                buffer.close()
-            with self._guard:
-                self._collector.pinned.subtract(rows)
+            self._pin(rows, -1)
+
+    def restore(self, chain: Sequence[Key], place: Place) -> Iterator[int]:
+        """Load a chain into memory of the caller; yields the position of each bundle when its bytes are verified there.
+
+        Args:
+            chain: keys.
+            place: asked for each part (position, name, bytes) where it goes: writable memory of so many bytes or more;
+                None leaves the part out, unread. Memory at a multiple of 4,096 is written to by the drive itself; other
+                memory gets a copy. It is asked ahead: until a position is yielded, its memory holds anything.
+
+        A bundle that turns out to be damaged ends the chain there, as in `load`.
+
+        Raises:
+            ValueError: memory that a part does not fit.
+        """
+        spots, rows = self._spots(chain)
+        read = [0] * len(spots)
+
+        def counted(position: int, name: str, length: int) -> memoryview | None:
+            memory = place(position, name, length)
+            read[position] += 0 if memory is None else length
+            return memory
+
+        try:
+            for position in self._timed(self._reader.restore(spots, counted)):
+                self._tally.add(loaded=1, bytes_read=read[position])
+                yield position
+        finally:
+            self._pin(rows, -1)
+
+    def _giver(self) -> Collector:
+        if self._collector is None:
+            raise StoreError(f"{self.path} is open for reading only.")
+        return self._collector
 
     def _open_segments(self) -> set[int]:
         return self._writer.open_segments() if self._writer is not None else set()
 
-    def _chain(self, keys: Sequence[bytes]) -> list[int]:
-        found = self._index.find(keys).tolist()
-        rows: list[int] = []
-        before = NO_KEY
-        for key, row in zip(keys, found, strict=True):
-            # The first may hang on a bundle that the caller has elsewhere.
-            if row < 0 or (rows and self._index.rows[row]["parent"].tobytes() != before):
-                break
-            rows.append(row)
-            before = key
+    def _found(self, keys: Sequence[bytes]) -> list[int]:
+        every = self._index.find(keys)
+        rows: list[int] = self._index.chain(keys, every).tolist()
+        stranded = int(np.count_nonzero(every[len(rows) :] >= 0))
+        self._tally.add(
+            lookups=1, hits=bool(rows), pages_asked=len(keys), pages_found=len(rows), pages_stranded=stranded
+        )
         return rows
 
-    def _job(self, row: int) -> _Job:
-        found = self._index.rows[row]
+    def _spots(self, chain: Sequence[Key]) -> tuple[list[Spot], list[int]]:
+        """Where the bundles of a chain are, and their rows, pinned."""
+        with self._guard:
+            rows = self._found([digest(key) for key in chain])
+            self._index.touch(np.array(rows, np.int64))
+            self._pin(rows, 1)
+            self._tally.add(loads=1)
+            return [self._spot(self._index, row) for row in rows], rows
+
+    def _spot(self, index: Index, row: int) -> Spot:
+        found = index.rows[row]
         bundle = Bundle(
             self._namespace, found["key"].tobytes(), found["parent"].tobytes(), int(found["sequence"])
         )
-        return _Job(
-            int(found["segment"]), int(found["offset"]), int(found["blocks"]), bundle, self._index.layout(row)
+        return Spot(
+            int(found["segment"]), int(found["offset"]), int(found["blocks"]), bundle, index.layout(row)
         )
 
-    def _start(self, job: _Job, needed: bool) -> tuple[Buffer, Transferred] | None:
-        size = job.blocks * BLOCK
-        if size > self._reading.limit:
-            raise StoreError(
-                f"A bundle takes {size:,} bytes and read_memory is {self._reading.limit:,}; open the store with more."
-            )
-        buffer = self._reading.take(size, wait=60.0 if needed else 0.0)
-        if buffer is None:
-            if needed:
-                raise StoreError(
-                    f"No room to read {size:,} bytes came free within a minute; other loads hold read_memory, so end "
-                    "them or open the store with more."
-                )
-            return None
-        return buffer, self._engine.read(
-            Transfer(self._file(job.segment), job.offset * BLOCK, [buffer.view[:size]])
-        )
+    def _pin(self, rows: Sequence[int], by: int) -> None:
+        if self._collector is not None:
+            with self._guard:
+                self._collector.pin(rows, by)
 
-    def _file(self, segment: int) -> int:
+    def _timed(self, loading: Generator[T, None, None]) -> Iterator[T]:
+        try:
+            while True:
+                start = time.perf_counter_ns()
+                try:
+                    one = next(loading)
+                except StopIteration:
+                    return
+                finally:
+                    self._tally.add(load_nanoseconds=time.perf_counter_ns() - start)
+                yield one
+        finally:
+            loading.close()
+
+    def _did_not_come(self, broken: Broken) -> None:
+        spot = broken.spot
+        if broken.error is not None and broken.error.errno in SHORTAGE:
+            logger.warning("A bundle of %s was not loaded: %s", self.path, broken.why)
+            return
         with self._guard:
-            if segment not in self._files:
-                self._files[segment] = self._engine.open(files.segment_path(self.path, segment), os.O_RDONLY)
-            return self._files[segment]
-
-    def _forget_file(self, segment: int) -> None:
-        with self._guard:
-            file = self._files.pop(segment, None)
-        if file is not None:
-            self._engine.close(file)
-
-    def _damage(self, done: Transferred, view: memoryview, job: _Job) -> str:
-        error = done.exception()
-        if isinstance(error, OSError):
-            return f"it cannot be read ({error.strerror})"
-        if error is not None:
-            raise error
-        return check_image(view, job.bundle, job.layout)
-
-    def _drop(self, row: int, damage: str) -> None:
-        with self._guard:
-            self._index.remove(np.array([row], np.int64))
-            self._damaged += 1
-        found = self._index.rows[row]
+            row = int(self._index.find([spot.bundle.key])[0])
+            if row < 0 or int(self._index.rows[row]["sequence"]) != spot.bundle.sequence:
+                return  # it was replaced meanwhile, or met before
+            if broken.error is not None:
+                self._index.hide(row)
+            else:
+                self._index.remove(np.array([row], np.int64))
+                if self._collector is not None:
+                    self._collector.stale.add(spot.segment)
+        self._tally.add(**{"unreadable" if broken.error is not None else "damaged": 1})
         logger.warning(
-            "A bundle of %s is damaged and forgotten: segment %d, block %d: %s.",
-            self.path, found["segment"], found["offset"], damage,
+            "A bundle of %s is not used any more: segment %d, block %d: %s.",
+            self.path, spot.segment, spot.offset, broken.why,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Job:
-    segment: int
-    offset: int
-    blocks: int
-    bundle: Bundle
-    layout: Layout
 
 
 def open_store(

@@ -6,10 +6,11 @@ segment that is full is synced and gets its index file as soon as its last write
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,9 @@ import numpy as np
 
 from penny_cache.engine import Engine, Transfer, Transferred
 from penny_cache.store import segment as segments
+from penny_cache.store.collector import Collector
+from penny_cache.store.complaints import Complaints
+from penny_cache.store.counters import Tally
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
 from penny_cache.store.files import index_path, replace
 from penny_cache.store.image import Bundle, Layout, fill, image_blocks, layout_of, seal
@@ -25,6 +29,7 @@ from penny_cache.store.memory import Buffer, Pool
 from penny_cache.store.records import BLOCK
 from penny_cache.store.records import Buffer as Data
 from penny_cache.store.segment import Segment
+from penny_cache.store.settings import Settings
 from penny_cache.store.ticket import Stage, Ticket
 
 logger = logging.getLogger(__name__)
@@ -50,9 +55,7 @@ class Writer:
         engine: moves the bytes.
         index: gets the bundles that are written; `guard` is held meanwhile.
         first_segment, first_sequence: numbers that are free from there on.
-        segment_bytes: size at which a segment is sealed.
-        memory: bytes that wait to be written, at most.
-        make_room: called before a segment of so many bytes is made; raises StoreError where there can be no room.
+        settings, tally, collector: of the store.
     """
 
     def __init__(
@@ -65,16 +68,17 @@ class Writer:
         *,
         first_segment: int,
         first_sequence: int,
-        segment_bytes: int,
-        memory: int,
-        make_room: Callable[[int], None] = lambda size: None,
+        settings: Settings,
+        tally: Tally,
+        collector: Collector,
     ) -> None:
-        self._make_room = make_room
+        self._collector, self._tally = collector, tally
         self._directory, self._namespace, self._engine = directory, namespace, engine
         self._index, self._guard = index, guard
         self._number, self._sequence = first_segment, first_sequence
-        self._limit = segment_bytes // BLOCK
-        self._pool = Pool(memory)
+        self._limit = settings.segment_size // BLOCK
+        self._pool = Pool(settings.write_memory)
+        self._complaints = Complaints(f"Bundles are not stored in {directory}")
         self._waiting: deque[_Job] = deque()
         self._done: deque[tuple[_Job, Transferred]] = deque()
         self._changed = threading.Condition()
@@ -98,7 +102,8 @@ class Writer:
         if size > min(self._limit * BLOCK - BLOCK, self._pool.limit):
             raise BundleRefused(
                 f"The bundle takes {size:,} bytes on disk; the store takes up to "
-                f"{min(self._limit * BLOCK - BLOCK, self._pool.limit):,} (segment_bytes and memory)."
+                f"{min(self._limit * BLOCK - BLOCK, self._pool.limit):,} (segment_bytes, a quarter of the budget, and "
+                "write_memory)."
             )
         buffer = self._pool.take(size, wait)
         if buffer is None:
@@ -106,7 +111,11 @@ class Writer:
                 f"The write queue holds {self._pool.used:,} bytes and has no room for {size:,} more."
             )
         bundle = Bundle(self._namespace, key, parent)
-        fill(buffer.view, parts)
+        try:
+            fill(buffer.view, parts)
+        except BaseException:
+            buffer.close()
+            raise
         job = _Job(bundle, layout, buffer, Ticket(wanted))
         with self._changed:
             if self._closing:
@@ -116,6 +125,11 @@ class Writer:
             self._tickets.add(job.ticket)
             self._changed.notify_all()
         return job.ticket
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait to be written."""
+        return self._pool.used
 
     def open_segments(self) -> set[int]:
         """Numbers of the segments that are not sealed."""
@@ -174,17 +188,17 @@ class Writer:
             self._engine.write(transfer).add_done_callback(lambda done: self._written(job, done))
         except (OSError, StoreError) as error:
             job.buffer.close()
-            job.ticket.failed(error if isinstance(error, StoreError) else _explained(self._directory, error))
+            self._failed(job, error)
 
     def _place(self, blocks: int) -> tuple[Segment, int]:
         if self._active is not None:
-            offset = self._active.place(blocks)
+            offset = None if self._active.unsound else self._active.place(blocks)
             if offset is not None:
                 return self._active, offset
             self._full.append(self._active)
             self._active = None
             self._seal_full()
-        self._make_room(self._limit * BLOCK)
+        self._collector.make_room(self._limit * BLOCK)
         self._active = segments.create(
             self._directory, self._number, self._namespace, self._limit, self._engine
         )
@@ -200,7 +214,7 @@ class Writer:
             self._changed.notify_all()
 
     def _finish(self, finished: list[tuple[_Job, Transferred]]) -> None:
-        to_sync: dict[int, list[_Job]] = {}
+        to_sync: dict[int, tuple[Segment, list[_Job]]] = {}
         for job, done in finished:
             assert job.segment is not None
             job.segment.under_way -= 1
@@ -208,22 +222,37 @@ class Writer:
             error = done.exception()
             job.buffer.close()
             if error is not None:
-                job.ticket.failed(_explained(self._directory, error))
+                self._failed(job, error)
                 continue
             self._show(job)
+            self._tally.add(written=1, bytes_written=image_blocks(job.layout) * BLOCK)
             job.ticket.reached(Stage.WRITTEN)
             if job.ticket.wanted is Stage.DURABLE:
-                to_sync.setdefault(job.segment.file, []).append(job)
-        for file, jobs in to_sync.items():
-            try:
-                self._engine.sync(file)
-            except OSError as error:
-                for job in jobs:
-                    job.ticket.failed(_explained(self._directory, error))
-            else:
-                for job in jobs:
-                    job.ticket.reached(Stage.DURABLE)
+                to_sync.setdefault(job.segment.number, (job.segment, []))[1].append(job)
+        for segment, jobs in to_sync.values():
+            self._sync(segment, jobs)
         self._seal_full()
+
+    def _sync(self, segment: Segment, jobs: list[_Job]) -> None:
+        try:
+            if segment.unsound:
+                raise OSError(errno.EIO, "An earlier sync of its segment failed")
+            self._tally.add(syncs=1)
+            self._engine.sync(segment.file)
+        except OSError as error:
+            segment.unsound = True
+            for job in jobs:
+                self._failed(job, error)
+        else:
+            self._tally.add(durable=len(jobs))
+            for job in jobs:
+                job.ticket.reached(Stage.DURABLE)
+
+    def _failed(self, job: _Job, error: BaseException) -> None:
+        self._tally.add(failed=1)
+        found = error if isinstance(error, StoreError) else _explained(self._directory, error)
+        self._complaints.about(str(found))
+        job.ticket.failed(found)
 
     def _show(self, job: _Job) -> None:
         assert job.segment is not None
@@ -233,13 +262,21 @@ class Writer:
                 job.bundle.key, job.bundle.parent, job.bundle.sequence, job.segment.number, job.offset,
                 image_blocks(job.layout), self._index.layout_number(job.layout),
             )  # fmt: skip
-            before = self._index.find([job.bundle.key])
-            self._index.remove(before[before >= 0])
+            before = self._index.find_keys(row["key"])
+            before = before[before >= 0]
+            if (self._index.rows["sequence"][before] > job.bundle.sequence).any():
+                # A newer one of its key was written sooner.
+                self._collector.stale.add(job.segment.number)
+                return
+            self._index.remove(before)
+            self._collector.stale.update(self._index.rows["segment"][before].tolist())
             self._index.add(row)
 
     def _seal_full(self) -> None:
         for segment in [s for s in self._full if not s.under_way]:
             try:
+                if segment.unsound:
+                    raise OSError(errno.EIO, "A sync of it failed")
                 segments.close_up(segment, self._directory, self._engine)
                 with self._guard:
                     data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
