@@ -92,6 +92,10 @@ class Index:
     def add(self, rows: Rows) -> int:
         """Append rows of bundles that are there; returns the first one's number."""
         first, last = self._count, self._count + len(rows)
+        if not first and last > len(self._rows):
+            self._rows = rows.copy()
+            self._alive, self._hidden = np.zeros(last, bool), np.zeros(last, bool)
+            self._used = np.zeros(last, np.uint32)
         if last > len(self._rows):
             room = max(last, 2 * len(self._rows))
             self._rows = _grown(self._rows, room)
@@ -173,7 +177,8 @@ class Index:
 
     def forget_replaced(self) -> None:
         """Of living rows with the same key, mark all but the newest as removed."""
-        self._sort()
+        if self._new:
+            self._sort()
         for at in np.flatnonzero(self._sorted[1:] == self._sorted[:-1]).tolist():
             row, key = int(self._order[at]), self._rows[int(self._order[at])]["key"].tobytes()
             if self._among(key, int(np.searchsorted(self._sorted, self._sorted[at]))) != row:

@@ -87,6 +87,12 @@ class Pool:
                 self._spared += size
             self._changed.notify_all()
 
+    def clear(self) -> None:
+        """Free the memory that waits to be used again."""
+        with self._changed:
+            self._spare.clear()
+            self._spared = 0
+
     def _again(self, size: int) -> mmap.mmap | None:
         found = self._spare.get(size)
         if found:

@@ -104,6 +104,10 @@ class Reader:
                     return
                 yield position
 
+    def close(self) -> None:
+        """Free what is kept for later loads."""
+        self._pool.clear()
+
     def _under_way(
         self, spots: Sequence[Spot], start: Callable[[int, Spot, float], _Job | None]
     ) -> Generator[_Job, None, None]:

@@ -170,11 +170,11 @@ class _Recovery:
 
     def _add(self, beside: sidecar.Sidecar) -> None:
         index = self._found.index
-        numbers = np.array([index.layout_number(layout) for layout in beside.layouts], np.uint32)
-        rows = beside.rows.copy()
-        rows["segment"] = beside.segment
-        if len(numbers):
-            rows["layout"] = numbers[rows["layout"]]
+        numbers = [index.layout_number(layout) for layout in beside.layouts]
+        rows = beside.rows
+        if numbers != list(range(len(numbers))):
+            rows = rows.copy()
+            rows["layout"] = np.array(numbers, np.uint32)[rows["layout"]]
         self._rows.append(rows)
 
     def _seal(self, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Segment:
         under_way: writes that were started and are not done.
         unsound: whether a sync of it failed. What the drive has is not known then, and a later sync that succeeds does
             not tell, so nothing in it is called durable any more.
+        named: whether its name would survive a power cut.
+        sealing: whether it is being sealed.
     """
 
     number: int
@@ -36,6 +39,8 @@ class Segment:
     end: int = 1
     under_way: int = 0
     unsound: bool = False
+    named: bool = False
+    sealing: bool = False
 
     def place(self, blocks: int) -> int | None:
         """Give `blocks` away: their first one; None if they do not fit any more."""
@@ -46,15 +51,13 @@ class Segment:
 
 
 def create(directory: Path, number: int, namespace: bytes, limit: int, engine: Engine) -> Segment:
-    """Make a segment file with its first block, durably. Raises OSError."""
+    """Make a segment file with its first block; the first sync makes it durable. Raises OSError."""
     path = segment_path(directory, number)
     file = engine.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         with Buffer(BLOCK) as block:
             block[:] = Header(Kind.START, namespace, number).packed()
             engine.write(Transfer(file, 0, [block])).result()
-        engine.sync(file)
-        engine.sync_directory(directory)
     except BaseException:
         engine.close(file)
         engine.unlink(path)
@@ -62,10 +65,24 @@ def create(directory: Path, number: int, namespace: bytes, limit: int, engine: E
     return Segment(number, file, limit)
 
 
+def sync(segment: Segment, directory: Path, engine: Engine) -> None:
+    """Make durable what was written to a segment. Raises OSError."""
+    if segment.unsound:
+        raise OSError(errno.EIO, "an earlier sync of its segment failed")
+    try:
+        engine.sync(segment.file)
+        if not segment.named:
+            engine.sync_directory(directory)
+            segment.named = True
+    except OSError:
+        segment.unsound = True
+        raise
+
+
 def close_up(segment: Segment, directory: Path, engine: Engine) -> None:
     """Make all of a segment durable and its file no longer than that. Nothing may be under way. Raises OSError."""
     engine.truncate(segment_path(directory, segment.number), segment.end * BLOCK)
-    engine.sync(segment.file)
+    sync(segment, directory, engine)
 
 
 def index_of(number: int, end: int, namespace: bytes, index: Index) -> bytes:

@@ -61,4 +61,6 @@ def decode(data: bytes, segment: int, namespace: bytes) -> Sidecar | None:
         return None
     layouts = [tuple((str(n), int(b)) for n, b in layout) for layout in json.loads(data[_HEAD.size : start])]
     rows = np.frombuffer(data, ROW, count, start)
+    if (rows["segment"] != segment).any() or (rows["layout"] >= len(layouts)).any():
+        return None
     return Sidecar(number, blocks, layouts, rows)

@@ -76,7 +76,7 @@ class Store:
         self._tally = Tally()
         self._lock = files.lock(self.path) if writable else None
         try:
-            self._seen = files.listing(self.path)
+            self._seen = {} if writable else files.listing(self.path)
             self.recovered = recover(self.path, self._namespace, engine, repair=writable)
         except BaseException:
             if self._lock is not None:
@@ -196,6 +196,7 @@ class Store:
             self._writer.close()
         if self._collector is not None:
             self._collector.close()
+        self._reader.close()
         self._handles.close()
         self._engine.shutdown()
         if self._lock is not None:

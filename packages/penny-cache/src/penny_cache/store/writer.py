@@ -1,17 +1,18 @@
 """The write path: bundles are copied into a bounded queue, written as they come, and made visible when they are.
 
-One thread gives each bundle its place, seals its image and starts the write; the engine has many writes under way. A
-segment that is full is synced and gets its index file as soon as its last write is done.
+One thread gives each bundle its place, seals its image and starts the write; the engine has many writes under way.
+Another one syncs, and seals segments: one that is full is synced and gets its index file once its last write is done.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,9 @@ class Writer:
         self._closing = False
         self._active: Segment | None = None
         self._full: list[Segment] = []
+        self._to_sync: list[_Job] = []
+        # One thread, so that what is to be durable is synced before its segment is sealed and closed.
+        self._syncer = ThreadPoolExecutor(1, "penny-cache-sync")
         self._thread = threading.Thread(target=self._run, name="penny-cache-writer", daemon=True)
         self._thread.start()
 
@@ -133,27 +137,45 @@ class Writer:
 
     def open_segments(self) -> set[int]:
         """Numbers of the segments that are not sealed."""
-        return {segment.number for segment in (*self._full, self._active) if segment is not None}
+        with self._changed:
+            return {segment.number for segment in (*self._full, self._active) if segment is not None}
 
     def close(self) -> None:
-        """Write what waits, seal the segment, end the thread."""
+        """Write what waits, seal the segment, end the threads."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join()
+        self._syncer.shutdown()
+        self._pool.clear()
 
     def _run(self) -> None:
         try:
             self._work()
         except Exception as error:
-            # Nobody else would tell those who wait, and the queue would only fill.
-            logger.exception("The writer of %s ended", self._directory)
-            with self._changed:
-                self._closing = True
-                waiting = list(self._tickets)
-                self._waiting.clear()
-            for ticket in waiting:
-                ticket.failed(_explained(self._directory, error))
+            self._broke(error)
+
+    def _broke(self, error: Exception) -> None:
+        """End after a fault of our own: nobody else would tell those who wait, and the queue would only fill."""
+        logger.error("The writer of %s ended", self._directory, exc_info=error)
+        with self._changed:
+            self._closing = True
+            waiting = list(self._tickets)
+            self._waiting.clear()
+            self._changed.notify_all()
+        for ticket in waiting:
+            ticket.failed(_explained(self._directory, error))
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Have the thread that syncs do something."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:
+                self._broke(error)
+
+        self._syncer.submit(guarded)
 
     def _work(self) -> None:
         while True:
@@ -169,11 +191,7 @@ class Writer:
             for job in started:
                 self._start(job)
             self._finish(finished)
-            with self._changed:
-                self._tickets -= {job.ticket for job, _ in finished} | {t for t in self._tickets if t.error}
-        if self._active is not None:
-            self._full.append(self._active)
-        self._seal_full()
+        self._retire()
 
     def _start(self, job: _Job) -> None:
         try:
@@ -182,23 +200,30 @@ class Writer:
             self._sequence += 1
             size = image_blocks(job.layout) * BLOCK
             seal(job.buffer.view, job.bundle, job.layout)
-            job.segment.under_way += 1
-            self._under_way += 1
             transfer = Transfer(job.segment.file, job.offset * BLOCK, [job.buffer.view[:size]])
-            self._engine.write(transfer).add_done_callback(lambda done: self._written(job, done))
+            written = self._engine.write(transfer)
         except (OSError, StoreError) as error:
             job.buffer.close()
             self._failed(job, error)
+            return
+        job.segment.under_way += 1
+        self._under_way += 1
+        written.add_done_callback(lambda done: self._written(job, done))
 
     def _place(self, blocks: int) -> tuple[Segment, int]:
         if self._active is not None:
             offset = None if self._active.unsound else self._active.place(blocks)
             if offset is not None:
                 return self._active, offset
-            self._full.append(self._active)
-            self._active = None
-            self._seal_full()
-        self._collector.make_room(self._limit * BLOCK)
+            self._retire()
+        try:
+            self._collector.make_room(self._limit * BLOCK)
+        except StoreError:
+            if not self._full:
+                raise
+            # What is being sealed may go as well once it is.
+            self._syncer.submit(lambda: None).result()
+            self._collector.make_room(self._limit * BLOCK)
         self._active = segments.create(
             self._directory, self._number, self._namespace, self._limit, self._engine
         )
@@ -214,7 +239,6 @@ class Writer:
             self._changed.notify_all()
 
     def _finish(self, finished: list[tuple[_Job, Transferred]]) -> None:
-        to_sync: dict[int, tuple[Segment, list[_Job]]] = {}
         for job, done in finished:
             assert job.segment is not None
             job.segment.under_way -= 1
@@ -228,31 +252,47 @@ class Writer:
             self._tally.add(written=1, bytes_written=image_blocks(job.layout) * BLOCK)
             job.ticket.reached(Stage.WRITTEN)
             if job.ticket.wanted is Stage.DURABLE:
-                to_sync.setdefault(job.segment.number, (job.segment, []))[1].append(job)
-        for segment, jobs in to_sync.values():
-            self._sync(segment, jobs)
+                with self._changed:
+                    self._to_sync.append(job)
+            else:
+                self._settled(job)
+        if self._to_sync:
+            self._later(self._sync)
         self._seal_full()
 
-    def _sync(self, segment: Segment, jobs: list[_Job]) -> None:
-        try:
-            if segment.unsound:
-                raise OSError(errno.EIO, "An earlier sync of its segment failed")
-            self._tally.add(syncs=1)
-            self._engine.sync(segment.file)
-        except OSError as error:
-            segment.unsound = True
-            for job in jobs:
-                self._failed(job, error)
-        else:
-            self._tally.add(durable=len(jobs))
-            for job in jobs:
-                job.ticket.reached(Stage.DURABLE)
+    def _sync(self) -> None:
+        """Make durable what waits for it by now: what came while the last sync ran shares this one."""
+        with self._changed:
+            jobs, self._to_sync = self._to_sync, []
+        by_segment: dict[int, list[_Job]] = {}
+        for job in jobs:
+            assert job.segment is not None
+            by_segment.setdefault(job.segment.number, []).append(job)
+        for together in by_segment.values():
+            segment = together[0].segment
+            assert segment is not None
+            try:
+                self._tally.add(syncs=1)
+                segments.sync(segment, self._directory, self._engine)
+            except OSError as error:
+                for job in together:
+                    self._failed(job, error)
+            else:
+                self._tally.add(durable=len(together))
+                for job in together:
+                    job.ticket.reached(Stage.DURABLE)
+                    self._settled(job)
 
     def _failed(self, job: _Job, error: BaseException) -> None:
         self._tally.add(failed=1)
         found = error if isinstance(error, StoreError) else _explained(self._directory, error)
         self._complaints.about(str(found))
         job.ticket.failed(found)
+        self._settled(job)
+
+    def _settled(self, job: _Job) -> None:
+        with self._changed:
+            self._tickets.discard(job.ticket)
 
     def _show(self, job: _Job) -> None:
         assert job.segment is not None
@@ -272,22 +312,34 @@ class Writer:
             self._collector.stale.update(self._index.rows["segment"][before].tolist())
             self._index.add(row)
 
+    def _retire(self) -> None:
+        """Have the segment that is written to sealed once its last write is done."""
+        with self._changed:
+            if self._active is not None:
+                self._full.append(self._active)
+            self._active = None
+        self._seal_full()
+
     def _seal_full(self) -> None:
-        for segment in [s for s in self._full if not s.under_way]:
-            try:
-                if segment.unsound:
-                    raise OSError(errno.EIO, "A sync of it failed")
-                segments.close_up(segment, self._directory, self._engine)
-                with self._guard:
-                    data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
-                replace(index_path(self._directory, segment.number), data, self._engine)
-            except OSError as error:
-                # Its bundles are written; the next open finds them by walking the segment.
-                logger.warning(
-                    "The segment %d of %s was not sealed: %s", segment.number, self._directory, error
-                )
-            finally:
-                self._engine.close(segment.file)
+        with self._changed:
+            ready = [segment for segment in self._full if not segment.under_way and not segment.sealing]
+            for segment in ready:
+                segment.sealing = True
+        for segment in ready:
+            self._later(partial(self._seal, segment))
+
+    def _seal(self, segment: Segment) -> None:
+        try:
+            segments.close_up(segment, self._directory, self._engine)
+            with self._guard:
+                data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
+            replace(index_path(self._directory, segment.number), data, self._engine)
+        except OSError as error:
+            # Its bundles are written; the next open finds them by walking the segment.
+            logger.warning("The segment %d of %s was not sealed: %s", segment.number, self._directory, error)
+        finally:
+            self._engine.close(segment.file)
+            with self._changed:
                 self._full.remove(segment)
 
 
