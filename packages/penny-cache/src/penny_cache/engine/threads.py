@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from penny_cache.engine.base import Transfer, Transferred
 from penny_cache.engine.files import LocalFiles
 
+BLOCK = 4096
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 """Views of one call."""
 
@@ -30,22 +31,29 @@ class ThreadEngine(LocalFiles):
 
     def read(self, transfer: Transfer) -> Transferred:
         """Start to read."""
-        return self._pool.submit(_whole, os.preadv, transfer)
+        return self._pool.submit(whole, os.preadv, transfer)
 
     def write(self, transfer: Transfer) -> Transferred:
         """Start to write."""
-        return self._pool.submit(_whole, os.pwritev, transfer)
+        return self._pool.submit(whole, os.pwritev, transfer)
 
     def shutdown(self) -> None:
         """Wait for the threads."""
         self._pool.shutdown()
 
 
-def _whole(call: Callable[[int, Sequence[memoryview], int], int], transfer: Transfer) -> None:
+def whole(call: Callable[[int, Sequence[memoryview], int], int], transfer: Transfer) -> None:
+    """Make `preadv` or `pwritev` calls until all bytes are moved.
+
+    Raises:
+        OSError: of a call; EIO for a file that ends before.
+    """
     views, offset = [view for view in transfer.views if view.nbytes], transfer.offset
     while views:
         moved = call(transfer.file, views[:IOV_MAX], offset)
-        if moved == 0:
+        # What ends within a block ends with the file, and O_DIRECT would refuse to go on from there.
+        short = call is os.preadv and moved % BLOCK and moved < sum(view.nbytes for view in views[:IOV_MAX])
+        if moved == 0 or short:
             raise OSError(errno.EIO, "The file ends before the bytes that were asked for.")
         offset += moved
         while views and moved >= views[0].nbytes:
