@@ -1,0 +1,65 @@
+"""What a campaign found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penny_cache.torture.ledger import BAD
+
+Progress = Callable[[int, int], None]
+"""Told how many rounds are done, of how many."""
+
+
+def silent(done: int, of: int) -> None:
+    """No progress."""
+
+
+@dataclass
+class Result:
+    """Of one campaign.
+
+    Attributes:
+        campaign: its name.
+        seed: with which it can be run again.
+        rounds: kills, cuts, changes of files or faults.
+        seconds: that it took.
+        outcomes: how often each was found; see `ledger.BAD` for those that must not be.
+        notes: counts of what was done, which show that the rounds were what they should be.
+        faults: a sentence for each bad outcome, with its round; the first hundred.
+    """
+
+    campaign: str
+    seed: int
+    rounds: int = 0
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether the contract was kept throughout."""
+        return not self.bad
+
+    @property
+    def bad(self) -> int:
+        """Outcomes that the contract does not allow."""
+        return sum(self.outcomes[name] for name in BAD)
+
+    def found(self, where: str, outcomes: Counter[str], faults: list[str]) -> None:
+        """Add what a judgement found."""
+        self.outcomes += outcomes
+        self.faults += [f"{where}: {fault}" for fault in faults][: 100 - len(self.faults)]
+
+    def fault(self, where: str, outcome: str, sentence: str) -> None:
+        """Add one bad outcome."""
+        self.found(where, Counter({outcome: 1}), [f"{outcome}: {sentence}"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return found | {"outcomes": dict(self.outcomes), "notes": dict(self.notes), "good": self.good}
