@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,7 @@ def recover(
     engine: Engine,
     *,
     repair: bool,
+    snapshots: Collection[str] = (),
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Recovered:
     """Read what is in a store's directory.
@@ -66,18 +67,22 @@ def recover(
         directory, namespace, engine: of the store.
         repair: for the writer. Payloads of walked segments are verified, the segments get an index file, and files that
             a writer left half done go. A reader leaves that to the writer, and finds damage when it reads it.
+        snapshots: names of parts that eviction may have made a hole of, in a bundle that stays.
         progress: told how many segments are done, of how many.
 
     Raises:
         StoreVersion: a segment is of another version of the format.
         StoreError: the file system refused.
     """
-    return _Recovery(directory, namespace, engine, repair).run(progress)
+    return _Recovery(directory, namespace, engine, repair, frozenset(snapshots)).run(progress)
 
 
 class _Recovery:
-    def __init__(self, directory: Path, namespace: bytes, engine: Engine, repair: bool) -> None:
+    def __init__(
+        self, directory: Path, namespace: bytes, engine: Engine, repair: bool, snapshots: frozenset[str]
+    ) -> None:
         self._directory, self._namespace, self._engine, self._repair = directory, namespace, engine, repair
+        self._snapshots = snapshots
         self._found = Recovered()
         self._rows: list[Rows] = []
 
@@ -161,8 +166,8 @@ class _Recovery:
             for name, at, start, length in places(one.layout):
                 header, payload = unpack(view[at : at + BLOCK]), view[start : start + length]
                 if damaged([header], [payload], one.bundle, ((name, length),)):
-                    # A hole that eviction made leaves the header whole.
-                    if header is None or any(payload):
+                    # A hole that eviction made leaves the header whole. Of any other part it is a write that was torn.
+                    if header is None or name not in self._snapshots or any(payload):
                         return None
                     name = REMOVED
                 layout.append((name, length))

@@ -77,7 +77,9 @@ class Store:
         self._lock = files.lock(self.path) if writable else None
         try:
             self._seen = {} if writable else files.listing(self.path)
-            self.recovered = recover(self.path, self._namespace, engine, repair=writable)
+            self.recovered = recover(
+                self.path, self._namespace, engine, repair=writable, snapshots=settings.snapshots
+            )
         except BaseException:
             if self._lock is not None:
                 os.close(self._lock)

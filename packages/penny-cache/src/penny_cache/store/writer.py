@@ -36,6 +36,7 @@ from penny_cache.store.ticket import Stage, Ticket
 logger = logging.getLogger(__name__)
 
 CLOSED = "The store is closed."
+ENDED = "The writer of %s ended"
 
 
 @dataclass
@@ -153,11 +154,11 @@ class Writer:
         try:
             self._work()
         except Exception as error:
+            logger.exception(ENDED, self._directory)
             self._broke(error)
 
     def _broke(self, error: Exception) -> None:
         """End after a fault of our own: nobody else would tell those who wait, and the queue would only fill."""
-        logger.error("The writer of %s ended", self._directory, exc_info=error)
         with self._changed:
             self._closing = True
             waiting = list(self._tickets)
@@ -173,6 +174,7 @@ class Writer:
             try:
                 work()
             except Exception as error:
+                logger.exception(ENDED, self._directory)
                 self._broke(error)
 
         self._syncer.submit(guarded)
