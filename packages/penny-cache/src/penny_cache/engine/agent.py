@@ -1,18 +1,23 @@
 """A NIXL agent with one backend: what the NIXL engine and the shared tier need of the library, and no more.
 
 The package `nixl` takes the build for this machine's CUDA; the builds themselves are `nixl_cu13` and `nixl_cu12`, and
-neither needs a GPU for files and objects. Not every backend loads in every build (OBJ of 1.5.1 wants a library in the
-CUDA 13 build that no package has), so each is tried in turn. NIXL is imported when the first agent is made.
+neither needs a GPU for files and objects. A process can import one of them only, and not every backend loads in every
+build (OBJ of nixl-cu13 1.5.1 wants libcuobjclient.so.1, which no package has). So the first agent of a process, or
+whoever imported NIXL before, decides for the process; none is imported before there is an agent.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import importlib
+import importlib.util
 import logging
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 BUILDS = ("nixl_cu13", "nixl_cu12")
@@ -116,21 +121,38 @@ class Agent:
 
 
 def _started(name: str, backend: str, parameters: Mapping[str, str]) -> Any:
+    loaded = [build for build in BUILDS if f"{build}._bindings" in sys.modules]
     reasons: list[str] = []
-    for build in BUILDS:
+    for build in loaded or BUILDS:
+        if why := _plugin_error(build, backend):
+            reasons.append(
+                f"{build}{' (loaded already, and a process takes one build)' if loaded else ''}: {why}"
+            )
+            continue
         try:
             api = importlib.import_module(f"{build}._api")
-        except ImportError as error:
-            reasons.append(f"{build}: {'not installed' if error.name == build else error}")
-            continue
-        if not os.environ.get("NIXL_LOG_LEVEL"):
-            # NIXL prints what it does on stdout, where a command's result goes.
-            logging.getLogger("nixl").setLevel(logging.ERROR)
-        try:
+            if not os.environ.get("NIXL_LOG_LEVEL"):
+                # NIXL prints what it does on stdout, where a command's result goes.
+                logging.getLogger("nixl").setLevel(logging.ERROR)
             agent = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=False, backends=[]))
             agent.create_backend(backend, dict(parameters))
         except Exception as error:  # noqa: BLE001 - NIXL's exceptions have no common base
             reasons.append(f"{build}: its backend {backend} does not start ({error})")
-            continue
+            break
         return agent
     raise NixlMissing("; ".join(reasons))
+
+
+def _plugin_error(build: str, backend: str) -> str:
+    """Why a build's plugin cannot be loaded, found out without importing the build; empty if it can."""
+    found = importlib.util.find_spec(build)
+    if found is None or found.origin is None:
+        return "not installed"
+    plugin = Path(found.origin).parents[1] / f".{build}.mesonpy.libs" / "plugins" / f"libplugin_{backend}.so"
+    if not plugin.exists():
+        return f"it has no backend {backend}"
+    try:
+        ctypes.CDLL(str(plugin))
+    except OSError as error:
+        return f"its backend {backend} does not load ({error})"
+    return ""

@@ -92,10 +92,6 @@ class Index:
     def add(self, rows: Rows) -> int:
         """Append rows of bundles that are there; returns the first one's number."""
         first, last = self._count, self._count + len(rows)
-        if not first and last > len(self._rows):
-            self._rows = rows.copy()
-            self._alive, self._hidden = np.zeros(last, bool), np.zeros(last, bool)
-            self._used = np.zeros(last, np.uint32)
         if last > len(self._rows):
             room = max(last, 2 * len(self._rows))
             self._rows = _grown(self._rows, room)
@@ -103,16 +99,29 @@ class Index:
             self._hidden = _grown(self._hidden, room)
             self._used = _grown(self._used, room)
         self._rows[first:last] = rows
-        self._alive[first:last] = True
-        self._hidden[first:last] = False
-        self._tick += 1
-        self._used[first:last] = self._tick
-        self._count = last
+        self._show(first, last)
         if len(self._new) + len(rows) <= NEW_LIMIT:
             self._new.update((key.tobytes(), first + i) for i, key in enumerate(rows["key"]))
         else:
             self._sort()
         return first
+
+    def adopt(self, rows: Rows) -> None:
+        """Have rows for its first ones; the array is the index's own from then on."""
+        if self._count:
+            raise ValueError(f"The index has {self._count:,} rows already.")
+        self._rows = rows
+        self._alive, self._hidden = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+        self._used = np.zeros(len(rows), np.uint32)
+        self._show(0, len(rows))
+        self._sort()
+
+    def _show(self, first: int, last: int) -> None:
+        self._alive[first:last] = True
+        self._hidden[first:last] = False
+        self._tick += 1
+        self._used[first:last] = self._tick
+        self._count = last
 
     def find(self, keys: Sequence[bytes]) -> Numbers:
         """The row of each 32-byte key, -1 where there is none or it is hidden. The newest row of a key counts."""

@@ -15,7 +15,7 @@ from penny_cache.engine import Engine, Transfer
 from penny_cache.store import files, sidecar
 from penny_cache.store.errors import StoreError, StoreVersion
 from penny_cache.store.image import REMOVED, Layout, damaged, places
-from penny_cache.store.index import ROW, Index, Rows
+from penny_cache.store.index import ROW, Index
 from penny_cache.store.memory import Buffer
 from penny_cache.store.reading import SHORTAGE
 from penny_cache.store.records import BLOCK, foreign_version, unpack
@@ -84,7 +84,7 @@ class _Recovery:
         self._directory, self._namespace, self._engine, self._repair = directory, namespace, engine, repair
         self._snapshots = snapshots
         self._found = Recovered()
-        self._rows: list[Rows] = []
+        self._rows: list[memoryview] = []
 
     def run(self, progress: Callable[[int, int], None]) -> Recovered:
         found = self._found
@@ -101,7 +101,8 @@ class _Recovery:
                 logger.warning("The segment %d of %s cannot be read: %s", number, self._directory, error)
         progress(len(segments), len(segments))
         if self._rows:
-            found.index.add(np.concatenate(self._rows))
+            # Bytes, for numpy would take each field of each row by itself.
+            found.index.adopt(np.frombuffer(bytearray().join(self._rows), ROW))
         found.index.forget_replaced()
         found.stale = set(found.index.rows["segment"][~found.index.alive].tolist())
         if len(found.index.rows):
@@ -180,7 +181,7 @@ class _Recovery:
         if numbers != list(range(len(numbers))):
             rows = rows.copy()
             rows["layout"] = np.array(numbers, np.uint32)[rows["layout"]]
-        self._rows.append(rows)
+        self._rows.append(rows.view(np.uint8).data)
 
     def _seal(self, number: int) -> None:
         if not self._repair:
