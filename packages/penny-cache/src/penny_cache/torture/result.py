@@ -29,6 +29,7 @@ class Result:
         seconds: that it took.
         outcomes: how often each was found; see `ledger.BAD` for those that must not be.
         notes: counts of what was done, which show that the rounds were what they should be.
+        table: a row for each case, of a campaign whose rounds are cases.
         faults: a sentence for each bad outcome, with its round; the first hundred.
     """
 
@@ -38,6 +39,7 @@ class Result:
     seconds: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
+    table: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     @property

@@ -17,7 +17,7 @@ class WatchEngine(WrappedEngine):
     """Tells which bundles are out of a store's index, each time before a file loses anything.
 
     A store forgets what it gives up before it touches a file, and a bundle is only given up when its segment was
-    sealed, which renames a file. So every bundle that can be given up has been seen.
+    sealed, which cuts a file to its length. So every bundle that can be given up has been seen.
 
     Args:
         inner: does the work.
@@ -81,6 +81,7 @@ class WatchEngine(WrappedEngine):
 
     def write_file(self, path: Path, data: bytes) -> None:
         """See `Engine.write_file`."""
+        self.look()
         with self._around("write_file"):
             super().write_file(path, data)
 
@@ -98,6 +99,7 @@ class WatchEngine(WrappedEngine):
 
     def truncate(self, path: Path, size: int) -> None:
         """See `Engine.truncate`."""
+        self.look()
         with self._around("truncate"):
             super().truncate(path, size)
 
