@@ -16,15 +16,10 @@ from typing import Any
 
 from penny_cache import namespace
 from penny_cache.engine import Engine
-from penny_cache.store import Settings, Stage, open_store
-from penny_cache.torture.pages import SNAPSHOTS, Forest
+from penny_cache.store import Stage, open_store
+from penny_cache.torture.pages import Forest
 from penny_cache.torture.watch import WatchEngine
-from penny_cache.torture.workload import Workload
-
-MIB = 1 << 20
-SETTINGS = Settings(
-    segment_bytes=MIB, write_memory=4 * MIB, read_memory=4 * MIB, budget=8 * MIB, snapshots=SNAPSHOTS
-)
+from penny_cache.torture.workload import SETTINGS, Workload
 
 
 def engine_named(name: str) -> Engine:

@@ -15,8 +15,8 @@ from penny_cache import namespace
 from penny_cache.engine import Engine, ThreadEngine
 from penny_cache.engine.powercut import cut
 from penny_cache.engine.recording import Recording, RecordingEngine
-from penny_cache.namespace import Identity, Namespace, NamespaceError
-from penny_cache.store import Settings, Stage, StoreError, open_store
+from penny_cache.namespace import Identity, Namespace
+from penny_cache.store import Settings, Stage, open_store
 from penny_cache.torture.drawn import become, contents, scratch
 from penny_cache.torture.inline import InlineEngine
 from penny_cache.torture.ledger import Ledger, reads_again
@@ -122,17 +122,14 @@ def _record(
 def _judge(here: Namespace, ledger: Ledger, result: Result, where: str) -> dict[int, int]:
     """Of the store as the cut left it; the versions that were found."""
     found: dict[int, int] = {}
-    try:
-        with open_store(here, settings=SETTINGS, engine=InlineEngine()) as store:
-            outcomes, faults, found = ledger.judge(store)
-            result.found(where, outcomes, faults)
-            result.notes["promised"] += len(ledger.kept)
-            result.notes["walked"] += len(store.recovered.walked)
-            page = max(ledger.put, default=0) + 1
-            if not reads_again(store, ledger.forest, page):
-                result.fault(where, "error", "a bundle that was put afterwards is not found")
-    except (StoreError, NamespaceError) as error:
-        result.fault(where, "error", str(error))
+    with result.judging(where), open_store(here, settings=SETTINGS, engine=InlineEngine()) as store:
+        outcomes, faults, found = ledger.judge(store)
+        result.found(where, outcomes, faults)
+        result.notes["promised"] += len(ledger.kept)
+        result.notes["walked"] += len(store.recovered.walked)
+        page = max(ledger.put, default=0) + 1
+        if not reads_again(store, ledger.forest, page):
+            result.fault(where, "error", "a bundle that was put afterwards is not found")
     return found
 
 

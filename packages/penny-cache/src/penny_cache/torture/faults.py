@@ -25,6 +25,9 @@ FAULTS: Mapping[str, Sequence[Rule]] = {
     "disk full, no file can be made": [Rule("open", errno.ENOSPC, every=1, writing=True), *FULL],
     "EIO at one write": [Rule("write", errno.EIO, nth=2, kept="torn")],
     "EIO at every write": [Rule("write", errno.EIO, every=1, kept="torn")],
+    "EIO at every write, and nothing goes": [
+        Rule("write", errno.EIO, every=1, kept="start"), Rule("unlink", errno.EIO, every=1)
+    ],
     "EIO at every sync": [Rule("sync", errno.EIO, every=1)],
     "EIO at one sync": [Rule("sync", errno.EIO, nth=2)],
     "EIO at the sync of names": [Rule("sync_directory", errno.EIO, every=1)],
@@ -58,9 +61,10 @@ def faults(path: Path, seed: int, progress: Progress = silent, real: bool = True
     with scratch(path) as memory:
         cases = list(_cases(memory, result, real))
         for number, case in enumerate(cases):
-            scene = case()
-            if scene is not None:
-                result.table.append(scene.row)
+            with result.judging(f"case {number}"):
+                scene = case()
+                if scene is not None:
+                    result.table.append(scene.row)
             result.rounds += 1
             progress(number + 1, len(cases))
     result.seconds = time.monotonic() - started

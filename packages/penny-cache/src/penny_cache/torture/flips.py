@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penny_cache import namespace
 from penny_cache.namespace import MANIFEST_NAME, Identity, Namespace, NamespaceError
-from penny_cache.store import Settings, Stage, StoreError, open_store
+from penny_cache.store import Settings, Stage, open_store
 from penny_cache.torture.drawn import become, contents, scratch
 from penny_cache.torture.inline import InlineEngine
 from penny_cache.torture.ledger import Ledger, reads_again
@@ -122,25 +122,20 @@ def _judge(made: _Made, damage: Damage, writable: bool, result: Result, where: s
         )
         if hit or (not writable and segment in damage.walked and (page, version) in ledger.stripped):
             ledger.apply([("gone", page, version)])
-    try:
-        here = namespace.read(made.here.path)
+    with result.judging(where):
+        try:
+            here = namespace.read(made.here.path)
+        except NamespaceError:
+            if MANIFEST_NAME not in damage.what:
+                raise
+            result.outcomes["refused"] += 1
+            return
         with open_store(here, writable=writable, settings=SETTINGS, engine=InlineEngine()) as store:
             outcomes, faults, _ = ledger.judge(store)
-            works = not writable or reads_again(store, ledger.forest, PAGES)
-    except NamespaceError as error:
-        if MANIFEST_NAME in damage.what:
-            result.outcomes["refused"] += 1
-        else:
-            result.fault(where, "error", str(error))
-    except StoreError as error:
-        result.fault(where, "error", str(error))
-    except Exception as error:  # noqa: BLE001 - whatever comes out here is what is looked for
-        result.fault(where, "escaped", repr(error))
-    else:
-        result.found(where, outcomes, faults)
-        result.notes["a miss" if outcomes["given up"] else "harmless"] += 1
-        if not works:
-            result.fault(where, "error", "a bundle that was put afterwards is not found")
+            result.found(where, outcomes, faults)
+            result.notes["a miss" if outcomes["given up"] else "harmless"] += 1
+            if writable and not reads_again(store, ledger.forest, PAGES):
+                result.fault(where, "error", "a bundle that was put afterwards is not found")
 
 
 def _flip(draw: random.Random, files: Files, other: Files) -> Damage:

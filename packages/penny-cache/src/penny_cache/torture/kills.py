@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from penny_cache import namespace
-from penny_cache.namespace import Identity, Namespace, NamespaceError
-from penny_cache.store import StoreError, open_store
-from penny_cache.torture.child import SETTINGS
+from penny_cache.namespace import Identity, Namespace
+from penny_cache.store import open_store
 from penny_cache.torture.ledger import Ledger
 from penny_cache.torture.pages import Forest
 from penny_cache.torture.result import Progress, Result, silent
+from penny_cache.torture.workload import SETTINGS
 
 PHASES = {"opening": (8, 0.03), "working": (250, 0.3), "closing": (14, 0.03), "giving up": (10, 0.1)}
 """Where a child dies: the last of the changes at which it kills itself, and the seconds within which it is killed."""
@@ -137,11 +137,8 @@ def _closed(event: Any, result: Result, where: str) -> None:
 
 
 def _judge(here: Namespace, ledger: Ledger, writable: bool, result: Result, where: str) -> None:
-    try:
-        with open_store(here, writable=writable, settings=SETTINGS) as store:
-            outcomes, faults, found = ledger.judge(store)
-    except (StoreError, NamespaceError) as error:
-        result.fault(where, "error", str(error))
-        return
-    result.found(where, outcomes, faults)
+    found: dict[int, int] = {}
+    with result.judging(where), open_store(here, writable=writable, settings=SETTINGS) as store:
+        outcomes, faults, found = ledger.judge(store)
+        result.found(where, outcomes, faults)
     ledger.settle(found)

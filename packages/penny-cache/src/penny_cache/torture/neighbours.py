@@ -1,8 +1,4 @@
-"""Faults of what is around a store: another writer, other clocks, other identities, another user.
-
-As a program it is the other process: `hold PATH` is a writer until it is killed, `read PATH USER` opens a store as
-another user, and prints what it was told and how many bundles it finds.
-"""
+"""Faults of what is around a store: another writer, other clocks, other identities, another user."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from pathlib import Path
 
 from penny_cache import namespace
 from penny_cache.namespace import Identity, NamespaceMismatch, NamespaceMissing
-from penny_cache.store import StoreError, StoreLocked, open_store
+from penny_cache.store import StoreLocked, open_store
 from penny_cache.torture.result import Result
 from penny_cache.torture.scene import SETTINGS, Scene
 
@@ -126,30 +122,5 @@ CASES: tuple[Callable[[Path, Result], Scene], ...] = (two_writers, clock_jumps, 
 
 
 def _process(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "penny_cache.torture.neighbours", *arguments]
+    command = [sys.executable, "-m", "penny_cache.torture.neighbour", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def _hold(path: Path) -> None:
-    with open_store(namespace.read(path), settings=SETTINGS):
-        print("open", flush=True)
-        time.sleep(600)
-
-
-def _read(path: Path, user: int) -> None:
-    if os.geteuid() != user:
-        os.setuid(user)
-    try:
-        open_store(namespace.read(path), settings=SETTINGS).close()
-        print("opened")
-    except StoreError as error:
-        print(error)
-    with open_store(namespace.read(path), writable=False, settings=SETTINGS) as store:
-        print(len(store))
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "hold":
-        _hold(Path(sys.argv[2]))
-    else:
-        _read(Path(sys.argv[2]), int(sys.argv[3]))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from penny_cache.namespace import NamespaceError
+from penny_cache.store import StoreError
 from penny_cache.torture.ledger import BAD
 
 Progress = Callable[[int, int], None]
@@ -60,6 +65,17 @@ class Result:
     def fault(self, where: str, outcome: str, sentence: str) -> None:
         """Add one bad outcome."""
         self.found(where, Counter({outcome: 1}), [f"{outcome}: {sentence}"])
+
+    @contextmanager
+    def judging(self, where: str) -> Iterator[None]:
+        """Note what is raised within as a bad outcome."""
+        try:
+            yield
+        except (StoreError, NamespaceError) as error:
+            self.fault(where, "error", str(error))
+        except Exception as error:  # noqa: BLE001 - an exception of any other type is what is looked for
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            self.fault(where, "escaped", f"{error!r} at {Path(frame.filename).name}:{frame.lineno}")
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -114,14 +114,16 @@ class Scene:
     def hearing(self) -> Iterator[None]:
         """Collect what the store logs."""
         logger, ear = logging.getLogger("penny_cache.store"), _Ear(self.said)
-        before = logger.propagate
+        before = logger.propagate, logger.level
         logger.addHandler(ear)
         logger.propagate = False
+        logger.setLevel(logging.WARNING)
         try:
             yield
         finally:
             logger.removeHandler(ear)
-            logger.propagate = before
+            logger.propagate = before[0]
+            logger.setLevel(before[1])
 
     def heard(self, reasons: Iterable[str]) -> bool:
         """Whether a log line names the store's path and one of the reasons."""

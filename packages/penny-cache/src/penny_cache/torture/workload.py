@@ -6,9 +6,14 @@ import random
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from penny_cache.store import Stage, Store, StoreError, Ticket
+from penny_cache.store import Settings, Stage, Store, StoreError, Ticket
 from penny_cache.torture.ledger import Event
-from penny_cache.torture.pages import Forest
+from penny_cache.torture.pages import MARK, SNAPSHOTS, Forest
+
+MIB = 1 << 20
+SETTINGS = Settings(
+    segment_bytes=MIB, write_memory=4 * MIB, read_memory=4 * MIB, budget=8 * MIB, snapshots=SNAPSHOTS
+)
 
 
 class Workload:
@@ -111,7 +116,7 @@ class Workload:
         for one in store.load([self._forest.key(page) for page in chain]):
             page = chain[one.position]
             parts = {name: bytes(view) for name, view in one.parts.items()}
-            version = len(parts.get("mark", b""))
+            version = len(parts.get(MARK, b""))
             wanted = self._forest.parts(page, version)
             if any(parts[name] != wanted.get(name) for name in parts) or version > self._versions[page]:
                 self.wrong.append(f"page {page} version {version} came with wrong bytes")
