@@ -125,7 +125,7 @@ def restore(here: Namespace, geometry: Geometry, size: int, turns: int, make: Ma
     with open_store(here, engine=make()) as store:
         write_chain(store, geometry, pages, keys)
     segments = sorted(here.path.glob("*.segment"))
-    _forget_cached(segments)
+    forget_cached(segments)
     sweep = raw.best_read(segments)
     best, ours, drives, opened, matched = sweep[0], [], [], [], []
     say(f"raw read: {best.rate / 1e6:,.0f} MB/s at depth {best.depth} by {best.by}")
@@ -135,9 +135,9 @@ def restore(here: Namespace, geometry: Geometry, size: int, turns: int, make: Ma
             memory[at] = 1  # a host pool's pages are there before anything is loaded
         hosts = _hosts(memoryview(memory), geometry, pages)
         for _ in range(turns):
-            _forget_cached(segments)
+            forget_cached(segments)
             drives.append(raw.read(segments, best.depth).rate)
-            _forget_cached(segments)
+            forget_cached(segments)
             start = time.perf_counter()
             with open_store(here, writable=False, engine=make()) as store:
                 opened.append(time.perf_counter() - start)
@@ -180,7 +180,7 @@ def _hosts(memory: memoryview, geometry: Geometry, pages: int) -> list[dict[str,
     return found
 
 
-def _forget_cached(paths: list[Path]) -> None:
+def forget_cached(paths: list[Path]) -> None:
     """Have the page cache forget files, so that none of them is read from memory."""
     for path in paths:
         file = os.open(path, os.O_RDONLY)

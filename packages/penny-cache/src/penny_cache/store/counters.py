@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,16 @@ class Tally:
     """Counters that several threads add to."""
 
     def __init__(self) -> None:
-        self._counters = Counters()
+        self._counts: Counter[str] = Counter()
         self._guard = threading.Lock()
 
     def add(self, **counts: int) -> None:
         """Add to counters by name."""
         with self._guard:
-            now = self._counters
-            self._counters = replace(now, **{name: getattr(now, name) + by for name, by in counts.items()})
+            for name, by in counts.items():
+                self._counts[name] += by
 
     def read(self) -> Counters:
         """The counters now."""
-        return self._counters
+        with self._guard:
+            return Counters(**self._counts)

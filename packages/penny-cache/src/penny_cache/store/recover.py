@@ -100,7 +100,7 @@ class _Recovery:
                 found.unreadable.append(number)
                 logger.warning("The segment %d of %s cannot be read: %s", number, self._directory, error)
         progress(len(segments), len(segments))
-        if self._rows:
+        if any(self._rows):
             # Bytes, for numpy would take each field of each row by itself.
             found.index.adopt(np.frombuffer(bytearray().join(self._rows), ROW))
         found.index.forget_replaced()

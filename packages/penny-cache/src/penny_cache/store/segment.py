@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from penny_cache.store.index import Index
 from penny_cache.store.memory import Buffer
 from penny_cache.store.records import BLOCK, Header, Kind
 from penny_cache.store.sidecar import Sidecar, encode
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -60,7 +63,11 @@ def create(directory: Path, number: int, namespace: bytes, limit: int, engine: E
             engine.write(Transfer(file, 0, [block])).result()
     except BaseException:
         engine.close(file)
-        engine.unlink(path)
+        try:
+            engine.unlink(path)
+        except OSError as error:
+            # An empty segment, which the next opening removes; why it was not written is what the caller is told.
+            logger.warning("%s was not written and stays: %s", path, error)
         raise
     return Segment(number, file, limit)
 

@@ -226,10 +226,8 @@ class Writer:
             # What is being sealed may go as well once it is.
             self._syncer.submit(lambda: None).result()
             self._collector.make_room(self._limit * BLOCK)
-        self._active = segments.create(
-            self._directory, self._number, self._namespace, self._limit, self._engine
-        )
-        self._number += 1
+        number, self._number = self._number, self._number + 1  # no number twice, even if this one fails
+        self._active = segments.create(self._directory, number, self._namespace, self._limit, self._engine)
         offset = self._active.place(blocks)
         if offset is None:
             raise AssertionError("put refuses what no segment holds")
