@@ -127,6 +127,8 @@ def tests(session: nox.Session, package: str) -> None:
     oracles = ["--only-group=oracles"] if package in ("penny-kernels", "penny-spec") else []
     sync(session, "--only-group=test", *oracles)
     sync(session, f"--package={package}", "--all-extras", "--inexact")
+    if package == "penny-cache":
+        sync(session, "--only-group=servers", "--inexact")
     if package == "penny-spec":  # its tests compare with the trained drafts, which its wheel does not need
         sync(session, "--package=penny-models", "--inexact")
     folder = f"packages/{package}/tests"
