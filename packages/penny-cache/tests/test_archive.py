@@ -125,7 +125,7 @@ def test_a_file_that_ends_early_gives_what_came_before(here: Namespace, tmp_path
     assert content(target) == set([*range(12), 20, 21][: done.stored])  # parents come first
     assert archive.problems[-2:] == [
         "it ends early: its last block is not there.",
-        f"{14 - done.stored:,} bundles in it are damaged or missing.",
+        f"it lacks {14 - done.stored} of its 14 bundles: they are damaged or missing.",
     ]
     assert done.stored == archive.whole
 
@@ -149,7 +149,7 @@ def test_every_flipped_bit_costs_at_most_its_bundle(here: Namespace, tmp_path: P
         found = content(target)
         assert len(found) == done.stored >= 13
         if done.stored < 14:
-            assert archive.problems == ["1 bundles in it are damaged or missing."]
+            assert archive.problems == ["it lacks 1 of its 14 bundles: they are damaged or missing."]
             # The same file once more, whole: only the one that was lost is stored.
             assert brought(data, target)[0] == Brought(1, 13)
 
@@ -226,7 +226,7 @@ def test_a_bundle_too_large_for_memory_is_passed_over(here: Namespace, tmp_path:
     archive = Archive(io.BytesIO(archived(here)), "it", largest=6000)  # bundles 0 to 9 have up to 5,901 bytes
     with open_store(target, settings=SMALL) as store:
         assert bring(archive, store, digest(target)).stored == 10
-    assert archive.problems == ["4 bundles in it are damaged or missing."]
+    assert archive.problems == ["it lacks 4 of its 14 bundles: they are damaged or missing."]
     assert content(target) == set(range(10))
 
 

@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 
 from penny_cache import __version__
-from penny_cache.commands import bring, export, gc, ls, namespaces, stat, verify
-from penny_cache.commands.later import LaterGroup
+from penny_cache.commands import bring, export, gc, later, ls, namespaces, stat, verify
 from penny_cache.namespace import CheckpointError, NamespaceError
 from penny_cache.store import StoreError
 
 app = typer.Typer(
-    cls=LaterGroup,
     help="Look into a store of prefix state, check it, make room in it, and take it elsewhere.",
     no_args_is_help=True,
     add_completion=False,
@@ -28,6 +26,7 @@ app.command()(gc.gc)
 app.command()(export.export)
 app.command("import")(bring.bring)
 app.add_typer(namespaces.app, name="namespace")
+later.add(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -37,9 +36,17 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
+class _ToStderr(logging.Handler):
+    """Lines on what stderr is at the moment: a progress bar stands in for it, so that lines come above the bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"penny-cache: {record.getMessage()}", file=sys.stderr)
+
+
 def main() -> None:
     """Entry point: errors are one sentence on stderr and exit status 2."""
-    logging.basicConfig(format="penny-cache: %(message)s", level=logging.WARNING)
+    logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING)
+
     try:
         app()
     except (NamespaceError, StoreError, CheckpointError) as error:

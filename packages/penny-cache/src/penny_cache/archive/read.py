@@ -87,7 +87,10 @@ class Archive:
         if self.tail is None:
             self.problems.append(f"{self._name} ends early: its last block is not there.")
         if self.lost:
-            self.problems.append(f"{self.lost:,} bundles in {self._name} are damaged or missing.")
+            self.problems.append(
+                f"{self._name} lacks {self.lost:,} of its {self.whole + self.lost:,} bundles: "
+                "they are damaged or missing."
+            )
 
     def _read(self, size: int) -> bytes:
         """So many bytes, fewer at the end."""

@@ -78,7 +78,12 @@ def choose(found: Sequence[Usage], policy: Policy, now: float) -> list[Choice]:
     )
     candidates = [one for one in reversed(newest[policy.keep :]) if one in free]
     if policy.unused_for is None and policy.budget is None:
-        return chosen + [Choice(one, f"it is not among the {policy.keep} used last") for one in candidates]
+        why = (
+            "it is not the one used last"
+            if policy.keep == 1
+            else f"it is not among the {policy.keep} used last"
+        )
+        return chosen + [Choice(one, why) for one in candidates]
     total = sum(one.size for one in found) - sum(choice.usage.size for choice in chosen)
     for one in candidates:
         if policy.unused_for is not None and age(one) > policy.unused_for:
