@@ -104,18 +104,19 @@ def _record(
     recording = Recording.of(here.path)
     versions = dict(ledger.put)
     draw = random.Random(seed)
-    for opening in range(2):
-        engine = WatchEngine(wrap(ThreadEngine(draw.choice([1, 2, 4])), recording), recording.note)
-        with open_store(here, settings=SETTINGS, engine=engine) as store:
-            engine.watch(store, ledger.forest, max(versions, default=0) + steps + 1)
-            work = Workload(ledger.forest, versions, recording.note, Stage.DURABLE, f"{seed} {opening}")
-            work.run(store, steps // 2)
-            if draw.random() < 0.5:
-                work.settle()
-        work.settle()
-        for sentence in work.wrong:
-            result.fault(f"{seed}, opening {opening}", "wrong", sentence)
-        result.notes["given up"] += engine.given_up
+    with result.judging(seed):
+        for opening in range(2):
+            engine = WatchEngine(wrap(ThreadEngine(draw.choice([1, 2, 4])), recording), recording.note)
+            with open_store(here, settings=SETTINGS, engine=engine) as store:
+                engine.watch(store, ledger.forest, max(versions, default=0) + steps + 1)
+                work = Workload(ledger.forest, versions, recording.note, Stage.DURABLE, f"{seed} {opening}")
+                work.run(store, steps // 2)
+                if draw.random() < 0.5:
+                    work.settle()
+            work.settle()
+            for sentence in work.wrong:
+                result.fault(f"{seed}, opening {opening}", "wrong", sentence)
+            result.notes["given up"] += engine.given_up
     return recording, recording.notes
 
 
