@@ -20,6 +20,7 @@ from penny_cache.engine import faults as faulty
 from penny_cache.engine.recording import RecordingEngine
 from penny_cache.torture import Result, cuts, faults, flips, kills
 from penny_cache.torture.command import app
+from penny_cache.torture.faults import FAULTS
 
 SEED = 7
 
@@ -141,15 +142,16 @@ def test_faults(tmp_path: Path) -> None:
 
 def test_faults_find_errors_that_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faulty, "_raise", lambda rule, path: None)
-    broken(faults(tmp_path, SEED, real=False), "lost")
+    rules = {"EIO": FAULTS["EIO at every write"]}
+    broken(faults(tmp_path, SEED, rules=rules, around=False, real=False), "lost")
 
 
 def test_the_command_says_what_broke_and_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = ["--kills=0", "--cuts=0", "--flips=30", "--truncations=3", "--no-faults", f"--seed={SEED}"]
+    few = ["--kills=0", "--cuts=0", "--flips=12", "--truncations=3", "--no-faults", f"--seed={SEED}"]
     good = CliRunner().invoke(app, [str(tmp_path / "here"), *few, "--json"])
     assert good.exit_code == 0, good.output
     found = json.loads(good.stdout)
-    assert (found["seed"], found["good"], found["campaigns"][0]["rounds"]) == (SEED, True, 36)
+    assert (found["seed"], found["good"], found["campaigns"][0]["rounds"]) == (SEED, True, 18)
     blind(monkeypatch)
     bad = CliRunner().invoke(app, [str(tmp_path / "here"), *few])
     assert bad.exit_code == 1

@@ -105,7 +105,7 @@ def _write(data: NDArray[np.uint8], step: Step, share: float, draw: np.random.Ge
     count = -(-len(step.data) // SECTOR)
     kept = draw.random(count) < share
     # The length may come to the drive without the bytes, and not without those that are there.
-    length = end if share == 1.0 or draw.random() < share else 0
+    length = end if draw.random() < 0.5 else 0
     for sector in np.flatnonzero(kept).tolist() if not kept.all() else ():
         at = sector * SECTOR
         piece = step.data[at : at + SECTOR]

@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from penny_cache.engine import ThreadEngine
@@ -43,7 +44,14 @@ FAULTS: Mapping[str, Sequence[Rule]] = {
 """What an engine can play, by name."""
 
 
-def faults(path: Path, seed: int, progress: Progress = silent, real: bool = True) -> Result:
+def faults(
+    path: Path,
+    seed: int,
+    progress: Progress = silent,
+    rules: Mapping[str, Sequence[Rule]] = FAULTS,
+    around: bool = True,
+    real: bool = True,
+) -> Result:
     """Go through the table of faults.
 
     Each fault of an engine comes up three times: it comes and goes while the store is open, it is there when the store
@@ -54,12 +62,16 @@ def faults(path: Path, seed: int, progress: Progress = silent, real: bool = True
         path: a directory for the case that there is no file system in memory, and for the mounts.
         seed: of pages and torn writes.
         progress: told of each case.
+        rules: faults of an engine, by name.
+        around: whether to go through slow and lying drives, other processes, clocks, identities and users besides.
         real: whether to fill and remount file systems besides, where this machine lets us.
     """
     result = Result("faults", seed)
     started = time.monotonic()
     with scratch(path) as memory:
-        cases = list(_cases(memory, result, real))
+        cases = [*_engines(memory, result, rules)]
+        cases += _surroundings(memory, result) if around else []
+        cases += _mounts(memory, result) if real else []
         for number, case in enumerate(cases):
             with result.judging(f"case {number}"):
                 scene = case()
@@ -71,18 +83,22 @@ def faults(path: Path, seed: int, progress: Progress = silent, real: bool = True
     return result
 
 
-def _cases(root: Path, result: Result, real: bool) -> Iterator[Callable[[], Scene | None]]:
-    for number, (name, rules) in enumerate(FAULTS.items()):
+def _engines(
+    root: Path, result: Result, faults: Mapping[str, Sequence[Rule]]
+) -> Iterator[Callable[[], Scene | None]]:
+    for number, (name, rules) in enumerate(faults.items()):
         for when in (_comes_and_goes, _while_closing, _while_opening):
-            at = root / f"{when.__name__[1:]}-{number}"
-            yield lambda when=when, name=name, rules=rules, at=at: when(name, rules, at, result)  # type: ignore[misc]
-    yield lambda: _slow(root / "slow", result)
-    yield lambda: _lying(root / "lying", result)
-    for number, case in enumerate(neighbours.CASES):
-        yield lambda case=case, number=number: case(root / f"neighbours-{number}", result)  # type: ignore[misc]
-    if real:
-        for number, mounted in enumerate(mounts.CASES):
-            yield lambda mounted=mounted, number=number: mounted(root / f"mount-{number}", result)  # type: ignore[misc]
+            yield partial(when, name, rules, root / f"{when.__name__[1:]}-{number}", result)
+
+
+def _surroundings(root: Path, result: Result) -> Iterator[Callable[[], Scene | None]]:
+    for number, case in enumerate((_slow, _lying, *neighbours.CASES)):
+        yield partial(case, root / f"around-{number}", result)
+
+
+def _mounts(root: Path, result: Result) -> Iterator[Callable[[], Scene | None]]:
+    for number, case in enumerate(mounts.CASES):
+        yield partial(case, root / f"mount-{number}", result)
 
 
 def _comes_and_goes(name: str, rules: Sequence[Rule], root: Path, result: Result) -> Scene:
