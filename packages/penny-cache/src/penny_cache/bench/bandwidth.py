@@ -35,7 +35,6 @@ class Paired:
         drives: bytes/s of the drive right before each turn, at the best depth.
         depth: that depth.
         by: program of the drive's figure.
-        share: median over the turns of ours over the drive's.
         notes: figures besides, by name.
     """
 
@@ -47,9 +46,24 @@ class Paired:
     notes: dict[str, float]
 
     @property
+    def shares(self) -> list[float]:
+        """Ours over the drive's, turn by turn."""
+        return [a / b for a, b in zip(self.ours, self.drives, strict=True)]
+
+    @property
     def share(self) -> float:
-        """Median of ours over the drive's, turn by turn."""
-        return statistics.median(a / b for a, b in zip(self.ours, self.drives, strict=True))
+        """Median of the shares."""
+        return statistics.median(self.shares)
+
+    @property
+    def median(self) -> float:
+        """Of ours, bytes/s."""
+        return statistics.median(self.ours)
+
+    @property
+    def drive_median(self) -> float:
+        """Of the drive's, bytes/s."""
+        return statistics.median(self.drives)
 
 
 def keys_of(pages: int) -> list[Digest]:

@@ -7,15 +7,16 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
 
-from penny_cache.engine import Engine, ThreadEngine
-from penny_cache.namespace import Namespace
+from penny_cache.engine import Engine
+from penny_cache.engine.choose import default_engine
+from penny_cache.namespace import Namespace, NamespaceError, lease
 from penny_cache.store import files
 from penny_cache.store.collector import Collector, allocated
 from penny_cache.store.counters import Counters, Tally
@@ -74,15 +75,17 @@ class Store:
         self._engine = engine
         self._guard = threading.RLock()
         self._tally = Tally()
-        self._lock = files.lock(self.path) if writable else None
+        self._held = ExitStack()
         try:
+            self._held.enter_context(lease.hold(self.path))
+            if writable:
+                self._held.callback(os.close, files.lock(self.path))
             self._seen = {} if writable else files.listing(self.path)
             self.recovered = recover(
                 self.path, self._namespace, engine, repair=writable, snapshots=settings.snapshots
             )
         except BaseException:
-            if self._lock is not None:
-                os.close(self._lock)
+            self._held.close()
             engine.shutdown()
             raise
         self._index = self.recovered.index
@@ -201,9 +204,7 @@ class Store:
         self._reader.close()
         self._handles.close()
         self._engine.shutdown()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._held.close()
 
     def put(
         self,
@@ -386,7 +387,7 @@ def open_store(
         namespace: from `penny_cache.namespace.ensure` or `open`.
         writable: whether to become its writer, of which a store has one; any number of processes may read.
         settings: memory and sizes.
-        engine: of the store's own from then on; threads by default.
+        engine: of the store's own from then on; `default_engine` if none is given.
 
     Raises:
         StoreLocked: another process writes to it.
@@ -394,4 +395,8 @@ def open_store(
         StoreError: the directory is not usable.
     """
     files.check_directory(namespace.path)
-    return Store(namespace, engine or ThreadEngine(), settings or Settings(), writable)
+    engine = engine or default_engine(directory=namespace.path)
+    try:
+        return Store(namespace, engine, settings or Settings(), writable)
+    except NamespaceError as error:
+        raise StoreError(str(error)) from error
