@@ -2,7 +2,7 @@
 
 | Module | Campaign |
 |---|---|
-| `kills`, `child` | processes that work on a store are killed at random |
+| `kills`, `child`, `bystander` | processes that work on a store, beside a reader, are killed at random |
 | `cuts` | power cuts are drawn from recorded work (`engine.recording`, `engine.powercut`) |
 | `flips` | bits flip, files are cut short, missing, swapped, or of another store |
 | `faults`, `scene` | drives that are full, broken, read-only, slow, lying |

@@ -90,7 +90,7 @@ def _made(root: Path, forest: Forest) -> _Made:
     ledger = Ledger(forest)
     versions = dict.fromkeys(range(PAGES), 1) | dict.fromkeys(range(0, PAGES, 7), 2)
     for version in (1, 2):
-        with open_store(here, settings=SETTINGS) as store:
+        with open_store(here, settings=SETTINGS, engine=InlineEngine()) as store:
             for page in [page for page, newest in versions.items() if newest >= version]:
                 before = forest.parent(page)
                 parent = None if before is None else forest.key(before)
@@ -98,9 +98,9 @@ def _made(root: Path, forest: Forest) -> _Made:
                     forest.key(page), forest.parts(page, version), parent, Stage.WRITTEN, wait=60
                 ).wait()
                 ledger.apply([("put", page, version)])
-    with open_store(here, settings=SETTINGS) as store:
+    with open_store(here, settings=SETTINGS, engine=InlineEngine()) as store:
         store.collect(24 * 4096)
-    with open_store(here, settings=SETTINGS) as store:
+    with open_store(here, settings=SETTINGS, engine=InlineEngine()) as store:
         survey = store.survey()
     pages = {bytes(forest.key(page)): page for page in versions}
     places: dict[int, tuple[int, int, int]] = {}

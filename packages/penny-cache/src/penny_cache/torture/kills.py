@@ -16,6 +16,8 @@ from typing import Any
 from penny_cache import namespace
 from penny_cache.namespace import Identity, Namespace
 from penny_cache.store import open_store
+from penny_cache.torture.bystander import reading
+from penny_cache.torture.inline import InlineEngine
 from penny_cache.torture.ledger import Ledger
 from penny_cache.torture.pages import Forest
 from penny_cache.torture.result import Progress, Result, silent
@@ -32,8 +34,8 @@ def kills(
     """Kill so many processes that write to one store.
 
     Half of them are killed from outside after a random time, the others kill themselves at a random change to a file,
-    while opening, working, giving space up or closing. Each time the store is judged by a reader, and every other time
-    by a writer that repairs it; else the next process finds it as the kill left it.
+    while opening, working, giving space up or closing. A reader is beside them. Each time the store is judged by a
+    reader, and every other time by a writer that repairs it; else the next process finds it as the kill left it.
 
     Args:
         path: an empty or missing directory on the drive in question.
@@ -63,7 +65,8 @@ def kills(
             delay: float | None = draw.random() * seconds if draw.random() < 0.5 else None
             if delay is None:
                 job |= {"phase": trigger, "change": draw.randint(1, changes)}
-            _one(child, job, trigger, delay, ledger, result, f"round {number}")
+            with reading(here, forest, max(ledger.put, default=0) + 10, result, f"round {number}"):
+                _one(child, job, trigger, delay, ledger, result, f"round {number}")
             _judge(here, ledger, False, result, f"round {number}, reader")
             if draw.random() < 0.5:
                 _judge(here, ledger, True, result, f"round {number}, writer")
@@ -138,7 +141,10 @@ def _closed(event: Any, result: Result, where: str) -> None:
 
 def _judge(here: Namespace, ledger: Ledger, writable: bool, result: Result, where: str) -> None:
     found: dict[int, int] = {}
-    with result.judging(where), open_store(here, writable=writable, settings=SETTINGS) as store:
+    with (
+        result.judging(where),
+        open_store(here, writable=writable, settings=SETTINGS, engine=InlineEngine()) as store,
+    ):
         outcomes, faults, found = ledger.judge(store)
         result.found(where, outcomes, faults)
     ledger.settle(found)

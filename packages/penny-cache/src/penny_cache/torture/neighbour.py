@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 from penny_cache import namespace
+from penny_cache.engine import ThreadEngine
 from penny_cache.store import StoreError, open_store
 from penny_cache.torture.scene import SETTINGS
 
 
 def _hold(path: Path) -> None:
-    with open_store(namespace.read(path), settings=SETTINGS):
+    with open_store(namespace.read(path), settings=SETTINGS, engine=ThreadEngine(1)):
         print("open", flush=True)
         time.sleep(600)
 
@@ -26,11 +27,11 @@ def _read(path: Path, user: int) -> None:
     if os.geteuid() != user:
         os.setuid(user)
     try:
-        open_store(namespace.read(path), settings=SETTINGS).close()
+        open_store(namespace.read(path), settings=SETTINGS, engine=ThreadEngine(1)).close()
         print("opened")
     except StoreError as error:
         print(error)
-    with open_store(namespace.read(path), writable=False, settings=SETTINGS) as store:
+    with open_store(namespace.read(path), writable=False, settings=SETTINGS, engine=ThreadEngine(1)) as store:
         print(len(store))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from penny_cache import namespace
 from penny_cache.namespace import Identity, NamespaceMismatch, NamespaceMissing
 from penny_cache.store import StoreLocked, open_store
+from penny_cache.torture.inline import InlineEngine
 from penny_cache.torture.result import Result
 from penny_cache.torture.scene import SETTINGS, Scene
 
@@ -74,11 +75,11 @@ def page_size(root: Path, result: Result) -> Scene:
         scene.row["said"] = str(error)
         scene.expect("page" in str(error), f"the error does not name the field: {error}")
     made = namespace.ensure(root, other)
-    with open_store(made, settings=SETTINGS) as store:
+    with open_store(made, settings=SETTINGS, engine=InlineEngine()) as store:
         scene.expect(len(store) == 0, "pages of one size are found in the store of another")
     for file in scene.here.path.glob("*.[si]*"):
         shutil.copy(file, made.path)
-    with open_store(made, settings=SETTINGS) as store:
+    with open_store(made, settings=SETTINGS, engine=InlineEngine()) as store:
         scene.expect(len(store) == 0, "segments of another identity are read")
     shutil.copy(scene.here.path / namespace.MANIFEST_NAME, made.path)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from penny_cache.store import Settings, Stage, Store, StoreError, Ticket
@@ -114,9 +114,13 @@ class Workload:
             return
         chain = self._forest.chain(self._random.choice(sorted(self._versions)))
         for one in store.load([self._forest.key(page) for page in chain]):
-            page = chain[one.position]
-            parts = {name: bytes(view) for name, view in one.parts.items()}
-            version = len(parts.get(MARK, b""))
-            wanted = self._forest.parts(page, version)
-            if any(parts[name] != wanted.get(name) for name in parts) or version > self._versions[page]:
-                self.wrong.append(f"page {page} version {version} came with wrong bytes")
+            if said := other_bytes(self._forest, chain[one.position], one.parts):
+                self.wrong.append(said)
+
+
+def other_bytes(forest: Forest, page: int, parts: Mapping[str, memoryview]) -> str:
+    """What is wrong with parts that were loaded, if they are to be of any version of a page; empty if nothing is."""
+    version = len(parts.get(MARK, b""))
+    wanted = forest.parts(page, version)
+    wrong = [name for name, view in parts.items() if bytes(view) != wanted.get(name)]
+    return f"page {page} version {version}: the bytes of {', '.join(wrong)} are others" if wrong else ""
