@@ -25,6 +25,8 @@ from penny_cache.torture.workload import SETTINGS
 
 PHASES = {"opening": (8, 0.03), "working": (250, 0.3), "closing": (14, 0.03), "giving up": (10, 0.1)}
 """Where a child dies: the last of the changes at which it kills itself, and the seconds within which it is killed."""
+PATIENCE = 120.0
+"""Seconds for all of a process's work."""
 ENGINE = "penny_cache.engine:ThreadEngine"
 
 
@@ -95,7 +97,8 @@ def _one(
     assert child.stderr is not None
     child.stdin.write(json.dumps(job) + "\n")
     child.stdin.flush()
-    timer = threading.Timer(delay or 0.0, child.kill)
+    timer, limit = threading.Timer(delay or 0.0, child.kill), threading.Timer(PATIENCE, child.kill)
+    limit.start()
     phase = "starting"
     for line in child.stdout:
         event = json.loads(line)
@@ -117,6 +120,9 @@ def _one(
     said = child.stderr.read()
     ended = child.wait()
     timer.cancel()
+    if not limit.is_alive():
+        result.fault(where, "broken", f"the process was still {phase} after {PATIENCE:.0f} s")
+    limit.cancel()
     child.stdin.close()
     child.stdout.close()
     child.stderr.close()

@@ -2,8 +2,8 @@
 
 What a store promises, and what is judged here
 - What is found under a key is one version that was put under it, whole and byte for byte, with its parent; only
-  snapshots may be missing, and only those that were given up for space, or that a power cut took from a bundle that was
-  not promised. Anything else is `wrong`.
+  snapshots may be missing, and only those that were given up for space, or of a bundle that was not promised when the
+  process died or the power went. Anything else is `wrong`.
 - Nothing is found under a key that nothing was put under: `phantom`.
 - A version that was acknowledged is found, or a newer one that was put; else it is `lost`, or `stale` if an older one
   is found. `WRITTEN` is such an acknowledgement when a process dies, `DURABLE` when the power goes as well.
@@ -140,8 +140,9 @@ class Ledger:
         if parent != (bytes(32) if before is None else bytes(self.forest.key(before))):
             return "its parent is another"
         wanted = dict(self.forest.parts(page, version))
-        unpromised = self.power and version > self.kept.get(page, 0)
-        if unpromised or (page, version) in self.stripped:
+        if version > self.kept.get(page, 0) and SNAPSHOTS & wanted.keys() - parts.keys():
+            self.stripped.add((page, version))
+        if (page, version) in self.stripped:
             wanted = {name: data for name, data in wanted.items() if name not in SNAPSHOTS or name in parts}
         if list(parts) != list(wanted):
             return f"its parts are {', '.join(parts)} and not {', '.join(wanted)}"
