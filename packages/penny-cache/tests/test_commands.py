@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penny_cache import namespace
 from penny_cache.cli import main
-from penny_cache.commands import units
+from penny_cache.commands import later, units
 from penny_cache.namespace import MANIFEST_NAME, Identity, Namespace
 from penny_cache.store import Digest, Settings, Store, chain, open_store
 
@@ -483,6 +483,16 @@ def test_every_command_has_help_that_fits(run: Run, command: str) -> None:
     assert done.code == 0
     assert max(map(len, done.out.splitlines())) <= 80
     assert command in run("--help").out
+
+
+def test_commands_of_other_folders_are_there_if_these_are(run: Run) -> None:
+    listed = run("--help").out
+    for name in later.MODULES:
+        there = (Path(later.__file__).parents[1] / name / "command.py").is_file()
+        assert (f"\n  {name} " in listed) is there
+        done = run(name, "--help")
+        assert done.code == (0 if there else 2)
+        assert done.out.startswith(f"Usage: penny-cache {name} ") is there
 
 
 def test_json_has_no_bar_and_no_colour_in_it(

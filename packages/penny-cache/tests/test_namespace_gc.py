@@ -294,7 +294,9 @@ def test_a_removal_that_died_is_finished_later(root: Path, monkeypatch: pytest.M
             collect(root, choices)
     [left] = root.iterdir()
     assert left.name.startswith(f".removed-{path.name}-")
-    assert namespace.find(root)[0] == []
+    assert namespace.find(root) == ([], [])
+    with pytest.raises(NamespaceError, match="is being removed"):
+        namespace.read(left)
     # A server of that identity may start again meanwhile.
     again = namespace.ensure(root, Identity.of("m", {"page": 1})).path
     assert everything(root) == [left.name, again.name]

@@ -48,7 +48,7 @@ def main() -> None:
     logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING)
 
     try:
-        app()
+        app(prog_name="penny-cache")
     except (NamespaceError, StoreError, CheckpointError) as error:
         print(f"penny-cache: {error}", file=sys.stderr)
         sys.exit(2)

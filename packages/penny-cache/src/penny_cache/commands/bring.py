@@ -48,9 +48,7 @@ def bring(
         here = _target(archive, path, new)
         owner = bytes.fromhex(here.identity.digest)
         total = archive.head.bundles if archive.head else 0
-        with (
-            namespace.hold(here.path), open_store(here) as store, progress("importing", total, as_json) as tell,
-        ):  # fmt: skip
+        with open_store(here) as store, progress("importing", total, as_json) as tell:
             done = bring_in(archive, store, owner, tell)
     _report(archive, done, here, as_json)
     if archive.problems:

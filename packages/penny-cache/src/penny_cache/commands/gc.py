@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated
 
@@ -67,7 +68,7 @@ def gc(
         raise typer.Exit(1)
 
 
-gc.__doc__ = f"{gc.__doc__}\n\n{HELP}"
+gc.__doc__ = f"{cleandoc(gc.__doc__ or '')}\n\n{HELP}"
 
 
 def _target(before: int, budget: int | None, free: int) -> int:

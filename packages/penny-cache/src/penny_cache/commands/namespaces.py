@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated
 
@@ -187,4 +188,4 @@ def _left_alone(found: list[Usage]) -> list[tuple[str, str]]:
     ]
 
 
-gc.__doc__ = f"{gc.__doc__}\n\n{HELP}"
+gc.__doc__ = f"{cleandoc(gc.__doc__ or '')}\n\n{HELP}"

@@ -47,9 +47,9 @@ def namespace_at(path: Path) -> Namespace:
 
 @contextmanager
 def reading(path: Path, settings: Settings | None = None) -> Iterator[tuple[Store, Namespace]]:
-    """The store that a path means, open for reading, and not collected meanwhile. Raises what `namespace_at` does."""
+    """The store that a path means, open for reading. Raises what `namespace_at` does."""
     here = namespace_at(path)
-    with namespace.hold(here.path), open_store(here, writable=False, settings=settings) as store:
+    with open_store(here, writable=False, settings=settings) as store:
         yield store, here
 
 
@@ -57,5 +57,5 @@ def reading(path: Path, settings: Settings | None = None) -> Iterator[tuple[Stor
 def writing(path: Path, settings: Settings | None = None) -> Iterator[tuple[Store, Namespace]]:
     """As `reading`, open for writing. Raises StoreLocked besides, if another process writes to it."""
     here = namespace_at(path)
-    with namespace.hold(here.path), open_store(here, settings=settings) as store:
+    with open_store(here, settings=settings) as store:
         yield store, here
