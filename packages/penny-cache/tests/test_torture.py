@@ -138,6 +138,8 @@ def test_faults(tmp_path: Path) -> None:
     assert "No space left on device" in said["disk full, comes and goes"]
     assert "Read-only file system" in said["read-only from now on, comes and goes"]
     assert "page is 64 (there) and 128 (here)" in said["page size changes"]
+    assert "Permission denied" in said["directory not writable"]  # case CP-11
+    assert "a store has one writer" in said["two writers"]
 
 
 def test_faults_find_errors_that_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
