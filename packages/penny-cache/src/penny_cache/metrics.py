@@ -4,7 +4,7 @@
 
 Every metric has the label `namespace`, the name of the store's directory. Counters count since the store was opened. A
 scrape reads the counters and lists the directory; `holes` and what hangs together is worked out only with `shapes`,
-since that copies the index (about a second for a million bundles).
+since that copies the index (about two seconds for a million bundles).
 """
 
 from __future__ import annotations

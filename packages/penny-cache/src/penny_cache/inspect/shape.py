@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +74,10 @@ class Shape:
 
 
 def shape(survey: Survey) -> Shape:
-    """The shape of a survey; about a second for a million bundles."""
+    """The shape of a survey; about two seconds for a million bundles."""
     rows = survey.rows
     parents = _positions(rows["key"], rows["parent"])
-    orphans = np.ascontiguousarray(rows["parent"]).view("S32") == b""  # NO_KEY without its zeros
+    orphans = ~_words(rows["parent"]).any(axis=1)
     children = np.bincount(parents[parents >= 0], minlength=len(rows)).astype(np.int64)
     depth, tops = _climb(parents)
     top = parents < 0
@@ -86,16 +87,39 @@ def shape(survey: Survey) -> Shape:
 
 
 def _positions(keys: NDArray[np.void], wanted: NDArray[np.void]) -> Numbers:
-    """Where each of `wanted` is among `keys`; -1 where it is not."""
-    # Equal after cutting off zeros at the end means equal, for all are equally long.
-    have, want = np.ascontiguousarray(keys).view("S32"), np.ascontiguousarray(wanted).view("S32")
-    found = np.full(len(want), -1, np.int64)
+    """Where each of `wanted` is among `keys`, all of 32 bytes; -1 where it is not."""
+    have, want = _words(keys), _words(wanted)
+    # By the first eight bytes, which are as good as random in digests; by all where several begin alike.
+    found, alike = _search(have[:, 0], want[:, 0])
+    hits = np.flatnonzero(found >= 0)
+    same = (have[found[hits]] == want[hits]).all(axis=1)
+    found[hits[~same]] = -1
+    again = hits[~same & alike[hits]] if len(hits) else hits
+    if len(again):
+        # Equal after cutting off zeros at the end means equal, for all are equally long.
+        whole = np.ascontiguousarray(keys).view("S32")
+        found[again], _ = _search(whole, np.ascontiguousarray(wanted[again]).view("S32"))
+    return found
+
+
+def _search(have: NDArray[Any], want: NDArray[Any]) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Where each of `want` is first in `have`, -1 where it is not; and whether it is there more than once."""
+    found, several = np.full(len(want), -1, np.int64), np.zeros(len(want), bool)
     if len(have):
         order = np.argsort(have, kind="stable")
-        at = np.minimum(np.searchsorted(have[order], want), len(have) - 1)
-        hits = have[order[at]] == want
+        ranked = have[order]
+        at = np.minimum(np.searchsorted(ranked, want), len(have) - 1)
+        hits = ranked[at] == want
         found[hits] = order[at[hits]]
-    return found
+        after = np.minimum(at + 1, len(have) - 1)
+        several = hits & (after > at) & (ranked[after] == want)
+    return found, several
+
+
+def _words(keys: NDArray[np.void]) -> NDArray[np.uint64]:
+    """Each key as four numbers."""
+    words: NDArray[np.uint64] = np.ascontiguousarray(keys).view("<u8").reshape(-1, 4)
+    return words
 
 
 def _climb(parents: Numbers) -> tuple[Numbers, Numbers]:
