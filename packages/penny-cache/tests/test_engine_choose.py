@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penny_cache.engine import ThreadEngine, choose
+from penny_cache.engine import ThreadEngine, agent, choose
 from penny_cache.engine.agent import NixlMissing
 from penny_cache.engine.nixl import NixlEngine
 
@@ -88,14 +88,14 @@ def test_without_nixl_threads_are_taken_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(choose, "_io_uring_error", lambda: 0)
-    monkeypatch.setattr("penny_cache.engine.agent.BUILDS", ("nixl_of_no_package",))
+    monkeypatch.setattr(agent, "BUILDS", ("nixl_of_no_package",))
     for _ in range(3):
         engine = choose.default_engine()
         assert isinstance(engine, ThreadEngine)
         engine.shutdown()
     assert [record.getMessage() for record in caplog.records] == [
         "penny-cache moves blocks with threads and not with NIXL: NIXL cannot be used "
-        "(nixl_of_no_package: not installed)."
+        "(nixl_of_no_package is not installed)."
     ]
     assert choose.explain()[0] == "threads"
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from penny_cache.engine import Transfer
+from penny_cache.engine import agent as agent_module
 from penny_cache.engine.agent import Agent, NixlMissing, Piece
 from penny_cache.engine.base import Transferred
 from penny_cache.engine.pump import Pump
@@ -227,14 +228,33 @@ def test_nixl_is_imported_only_when_an_engine_is_made() -> None:
 
 
 def test_without_nixl_the_reason_names_each_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    for build in ("nixl_cu13", "nixl_cu12"):
-        monkeypatch.setitem(sys.modules, build, None)
-        monkeypatch.setitem(sys.modules, f"{build}._api", None)
-    with pytest.raises(NixlMissing, match=r"^nixl_cu13: .+; nixl_cu12: "):
+    monkeypatch.setattr("penny_cache.engine.agent.BUILDS", ("nixl_of_no_package", "xxhash"))
+    with pytest.raises(
+        NixlMissing, match=r"^nixl_of_no_package is not installed; xxhash has no backend POSIX$"
+    ):
         Agent("POSIX", "FILE", {})
 
 
 def test_a_backend_that_no_build_has_is_named() -> None:
     nixl_engine().shutdown()
-    with pytest.raises(NixlMissing, match="backend NONE does not start"):
+    with pytest.raises(NixlMissing, match=r"^the backend NONE of nixl_cu1[23] does not start"):
         Agent("NONE", "FILE", {})
+
+
+def test_a_build_that_does_files_and_objects_is_taken_before_one_that_does_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of nixl-cu13 1.5.1 OBJ does not load. Builds exclude each other, so the choice cannot be made again later."""
+    works = {("cu_b", "POSIX"), ("cu_c", "POSIX"), ("cu_c", "OBJ")}
+    monkeypatch.setattr(agent_module, "BUILDS", ("cu_a", "cu_b", "cu_c"))
+    monkeypatch.setattr(
+        agent_module, "_plugin_error", lambda build, backend: "" if (build, backend) in works else "lacks it"
+    )
+    assert agent_module._build("POSIX") == "cu_c"
+    assert agent_module._build("OBJ") == "cu_c"
+    works.remove(("cu_c", "OBJ"))
+    assert agent_module._build("POSIX") == "cu_b"
+    with pytest.raises(NixlMissing, match=r"^cu_a lacks it; cu_b lacks it; cu_c lacks it$"):
+        agent_module._build("OBJ")
+    monkeypatch.setitem(sys.modules, "cu_a._bindings", None)
+    assert agent_module._build("OBJ") == "cu_a"

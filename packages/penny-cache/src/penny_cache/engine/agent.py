@@ -2,18 +2,18 @@
 
 The package `nixl` takes the build for this machine's CUDA; the builds themselves are `nixl_cu13` and `nixl_cu12`, and
 neither needs a GPU for files and objects. A process can import one of them only, and not every backend loads in every
-build (OBJ of nixl-cu13 1.5.1 wants libcuobjclient.so.1, which no package has). So the first agent of a process, or
-whoever imported NIXL before, decides for the process; none is imported before there is an agent.
+build: OBJ of nixl-cu13 1.5.1 wants libcuobjclient.so.1, which no package has. So the build that was imported before is
+used; else the first agent of a process takes one that can do both files and objects. Nothing is imported before that.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import importlib
 import importlib.util
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -121,38 +121,59 @@ class Agent:
 
 
 def _started(name: str, backend: str, parameters: Mapping[str, str]) -> Any:
-    loaded = [build for build in BUILDS if f"{build}._bindings" in sys.modules]
+    build = _build(backend)
+    try:
+        api = importlib.import_module(f"{build}._api")
+        if not os.environ.get("NIXL_LOG_LEVEL"):
+            # NIXL prints what it does on stdout, where a command's result goes.
+            logging.getLogger("nixl").setLevel(logging.ERROR)
+        agent = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=False, backends=[]))
+        agent.create_backend(backend, dict(parameters))
+    except Exception as error:
+        raise NixlMissing(f"the backend {backend} of {build} does not start: {error}") from error
+    return agent
+
+
+def _build(backend: str) -> str:
+    """The build that this process imported, else the first that has the backend, and OBJ if any has both.
+
+    Raises:
+        NixlMissing: none has it.
+    """
+    for build in BUILDS:
+        if f"{build}._bindings" in sys.modules:
+            return build
+    without_obj: list[str] = []
     reasons: list[str] = []
-    for build in loaded or BUILDS:
+    for build in BUILDS:
         if why := _plugin_error(build, backend):
-            reasons.append(
-                f"{build}{' (loaded already, and a process takes one build)' if loaded else ''}: {why}"
-            )
-            continue
-        try:
-            api = importlib.import_module(f"{build}._api")
-            if not os.environ.get("NIXL_LOG_LEVEL"):
-                # NIXL prints what it does on stdout, where a command's result goes.
-                logging.getLogger("nixl").setLevel(logging.ERROR)
-            agent = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=False, backends=[]))
-            agent.create_backend(backend, dict(parameters))
-        except Exception as error:  # noqa: BLE001 - NIXL's exceptions have no common base
-            reasons.append(f"{build}: its backend {backend} does not start ({error})")
-            break
-        return agent
+            reasons.append(f"{build} {why}")
+        elif backend == "OBJ" or not _plugin_error(build, "OBJ"):
+            return build
+        else:
+            without_obj.append(build)
+    if without_obj:
+        return without_obj[0]
     raise NixlMissing("; ".join(reasons))
 
 
 def _plugin_error(build: str, backend: str) -> str:
-    """Why a build's plugin cannot be loaded, found out without importing the build; empty if it can."""
+    """Why a build's plugin cannot be loaded, found out in another process, for this one may need the other build."""
     found = importlib.util.find_spec(build)
     if found is None or found.origin is None:
-        return "not installed"
+        return "is not installed"
     plugin = Path(found.origin).parents[1] / f".{build}.mesonpy.libs" / "plugins" / f"libplugin_{backend}.so"
     if not plugin.exists():
-        return f"it has no backend {backend}"
-    try:
-        ctypes.CDLL(str(plugin))
-    except OSError as error:
-        return f"its backend {backend} does not load ({error})"
-    return ""
+        return f"has no backend {backend}"
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    tried = subprocess.run(
+        [sys.executable, "-ISc", code, str(plugin)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if tried.returncode == 0:
+        return ""
+    said = tried.stderr.strip().splitlines() or [f"the attempt ended with {tried.returncode}"]
+    return f"has a backend {backend} that does not load ({said[-1]})"
