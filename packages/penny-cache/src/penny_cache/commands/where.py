@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from penny_cache import namespace
+from penny_cache.engine import ThreadEngine
 from penny_cache.namespace import Namespace
 from penny_cache.store import Settings, Store, StoreError, open_store
 from penny_cache.store.files import check_directory
@@ -45,11 +46,16 @@ def namespace_at(path: Path) -> Namespace:
     raise StoreError(f"{path} is not a store: there is no namespace of penny-cache in it.")
 
 
+def opened(here: Namespace, writable: bool, settings: Settings | None = None) -> Store:
+    """The store of a namespace, with threads: a command for people needs no more, and no line about what is missing."""
+    return open_store(here, writable=writable, settings=settings, engine=ThreadEngine())
+
+
 @contextmanager
 def reading(path: Path, settings: Settings | None = None) -> Iterator[tuple[Store, Namespace]]:
     """The store that a path means, open for reading. Raises what `namespace_at` does."""
     here = namespace_at(path)
-    with open_store(here, writable=False, settings=settings) as store:
+    with opened(here, False, settings) as store:
         yield store, here
 
 
@@ -57,5 +63,5 @@ def reading(path: Path, settings: Settings | None = None) -> Iterator[tuple[Stor
 def writing(path: Path, settings: Settings | None = None) -> Iterator[tuple[Store, Namespace]]:
     """As `reading`, open for writing. Raises StoreLocked besides, if another process writes to it."""
     here = namespace_at(path)
-    with open_store(here, settings=settings) as store:
+    with opened(here, True, settings) as store:
         yield store, here

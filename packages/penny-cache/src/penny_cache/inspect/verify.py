@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penny_cache.engine import ThreadEngine
 from penny_cache.inspect.shape import shape
 from penny_cache.namespace import Namespace
 from penny_cache.store import Digest, Settings, Store, Survey, open_store
@@ -80,7 +81,7 @@ def verify(store: Store, namespace: Namespace, progress: Progress = lambda bundl
 
 def _look_again(keys: Rows, namespace: Namespace, store: Store, done: Verified) -> None:
     settings = Settings(read_memory=store.settings.read_memory)
-    with open_store(namespace, writable=False, settings=settings) as fresh:
+    with open_store(namespace, writable=False, settings=settings, engine=ThreadEngine()) as fresh:
         survey = fresh.survey()
         rows = {key.tobytes(): row for row, key in enumerate(survey.rows["key"])}
         for key in (key.tobytes() for key in keys):
