@@ -13,7 +13,7 @@ import typer
 from penny_cache import namespace
 from penny_cache.archive import Archive, ArchiveError, Brought
 from penny_cache.archive import bring as bring_in
-from penny_cache.commands.output import AsJson, emit, progress
+from penny_cache.commands.output import AsJson, emit, progress, silent
 from penny_cache.commands.where import namespace_at, opened
 from penny_cache.namespace import Namespace
 
@@ -47,7 +47,7 @@ def bring(
         here = _target(archive, path, new)
         owner = bytes.fromhex(here.identity.digest)
         total = archive.head.bundles if archive.head else 0
-        with opened(here, True) as store, progress("importing", total, as_json) as tell:
+        with silent(), opened(here, True) as store, progress("importing", total, as_json) as tell:
             done = bring_in(archive, store, owner, tell)
     _report(archive, done, here, as_json)
     if archive.problems:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,3 +84,15 @@ def progress(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[i
             bar.update(task, completed=done, bytes=size)
 
         yield tell
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """No log lines about single bundles: the command says what they say."""
+    logger = logging.getLogger("penny_cache.store")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from penny_cache.commands.output import SHORT, AsJson, emit, progress, show, table, text
+from penny_cache.commands.output import SHORT, AsJson, emit, progress, show, silent, table, text
 from penny_cache.commands.units import shown
 from penny_cache.commands.where import StorePath, reading, writing
 from penny_cache.inspect import Damage, Verified
@@ -29,7 +26,7 @@ def verify(
     Works beside a server; --repair does not. Exit status 1 if anything is damaged.
     """
     start = time.perf_counter()
-    with _silent(), (writing if repair else reading)(path) as (store, here):
+    with silent(), (writing if repair else reading)(path) as (store, here):
         with progress("reading", len(store), as_json) as tell:
             found = read_all(store, here, tell)
         unreadable, dropped = store.recovered.unreadable, store.recovered.dropped
@@ -46,18 +43,6 @@ def verify(
         _show(found, unreadable, dropped, seconds, repair)
     if found.damaged or unreadable:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """No log lines about single bundles: the table has them."""
-    logger = logging.getLogger("penny_cache.store")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _plain(one: Damage) -> dict[str, object]:
