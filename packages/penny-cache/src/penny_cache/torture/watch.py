@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ class WatchEngine(WrappedEngine):
         self._seen: dict[int, tuple[int, bool]] = {}
         self._store: Store | None = None
         self._pages: dict[bytes, int] = {}
+        self._turn = threading.Lock()
         self.given_up = 0
 
     def watch(self, store: Store, forest: Forest, pages: int) -> None:
@@ -45,16 +47,18 @@ class WatchEngine(WrappedEngine):
         """Tell what is gone since the last look."""
         if self._store is None:
             return
-        now = self._survey(self._store)
-        for page, (version, state) in self._seen.items():
-            version_now, state_now = now.get(page, (0, False))
-            if version_now < version:
-                self.given_up += 1
-                self._tell(("gone", page, version))
-            elif version_now == version and state and not state_now:
-                self.given_up += 1
-                self._tell(("stripped", page, version))
-        self._seen = now
+        # Two threads may give up space at once; no change is made while the index is held, so this waits for nobody.
+        with self._turn:
+            now = self._survey(self._store)
+            for page, (version, state) in self._seen.items():
+                version_now, state_now = now.get(page, (0, False))
+                if version_now < version:
+                    self.given_up += 1
+                    self._tell(("gone", page, version))
+                elif version_now == version and state and not state_now:
+                    self.given_up += 1
+                    self._tell(("stripped", page, version))
+            self._seen = now
 
     def _survey(self, store: Store) -> dict[int, tuple[int, bool]]:
         survey = store.survey()
