@@ -78,11 +78,8 @@ def choose(found: Sequence[Usage], policy: Policy, now: float) -> list[Choice]:
     )
     candidates = [one for one in reversed(newest[policy.keep :]) if one in free]
     if policy.unused_for is None and policy.budget is None:
-        why = (
-            "it is not the one used last"
-            if policy.keep == 1
-            else f"it is not among the {policy.keep} used last"
-        )
+        last = "the one used last" if policy.keep == 1 else f"among the {policy.keep} used last"
+        why = f"it is not {last}" if policy.keep else "none were to be kept"
         return chosen + [Choice(one, why) for one in candidates]
     total = sum(one.size for one in found) - sum(choice.usage.size for choice in chosen)
     for one in candidates:
