@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import xxhash
 
 from penny_cache import namespace
 from penny_cache.namespace import Identity, Namespace
@@ -205,6 +206,12 @@ def test_a_store_of_a_newer_version_is_left_alone(here: Namespace) -> None:
         put_chain(store)
     (here.path / "00000001.index").unlink()
     changed(here.path / "00000001.segment", 8, 2)
+    with open_store(here, writable=False) as store:  # a flipped bit is no newer version
+        assert store.match(KEYS) == len(KEYS)
+    with (here.path / "00000001.segment").open("r+b") as file:
+        head = file.read(208)
+        file.seek(208)
+        file.write(xxhash.xxh3_128_digest(head))
     with pytest.raises(StoreVersion, match="format version 2"):
         open_store(here, settings=SMALL)
     open_files = {

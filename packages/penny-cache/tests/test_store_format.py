@@ -53,6 +53,8 @@ def test_another_version_is_told_from_damage() -> None:
     block = bytearray(Header(Kind.START, NAMESPACE, 1).packed())
     assert foreign_version(block) is None
     block[8] = 2
+    assert foreign_version(block) is None  # a flipped bit
+    block[208:224] = xxhash.xxh3_128_digest(bytes(block[:208]))
     assert foreign_version(block) == 2
     assert unpack(block) is None
     assert foreign_version(b"x" * BLOCK) is None

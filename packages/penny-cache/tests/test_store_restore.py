@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from penny_cache import namespace
 from penny_cache.engine import ThreadEngine, Transfer, Transferred
 from penny_cache.namespace import Identity, Namespace
-from penny_cache.store import Digest, Settings, Stage, Store, StoreError, chain, open_store
+from penny_cache.store import Digest, Settings, Stage, Store, StoreError, chain, files, open_store
 from penny_cache.store.complaints import Complaints
 from penny_cache.store.memory import Pool
 
@@ -394,3 +396,57 @@ def test_a_segment_that_cannot_be_made_nor_removed_stops_nothing(here: Namespace
         engine.broken = False
         store.put("a", {"kv": b"2"}).wait()
         assert store.match(["a"]) == 1
+
+
+def test_a_nearly_full_file_system_gets_small_segments(
+    here: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing that is stored goes for the sake of a large one."""
+    with open_store(here) as store:
+        keys = put_chain(store, 3)
+    left = 1 << 20
+
+    class Free:
+        f_bavail, f_frsize = left // 4096, 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Free)
+    with open_store(here) as store:
+        store.put("new", {"kv": bytes(100_000)}).wait()
+        assert store.match(keys) == 3
+        assert store.match(["new"]) == 1
+        assert store.counters.evicted == 0
+
+
+def test_who_looks_at_the_lock_keeps_no_writer_out(here: Namespace) -> None:
+    with open_store(here):
+        pass
+    with (here.path / "writer.lock").open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.05, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        with open_store(here) as store:
+            assert store.writable
+
+
+def test_a_file_that_goes_while_the_store_is_listed_is_not_listed(
+    here: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(here) as store:
+        put_chain(store, 1)
+    real = os.scandir
+
+    class Going:
+        """A listing whose files are gone when they are looked at."""
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            with real(here.path) as entries:
+                found = list(entries)
+            for entry in found:
+                if entry.name.endswith(".index"):
+                    os.unlink(entry.path)
+            return found
+
+        def __exit__(self, *error: object) -> None:
+            return None
+
+    monkeypatch.setattr(os, "scandir", lambda path: Going())
+    assert set(files.listing(here.path)) == {"00000001.segment"}

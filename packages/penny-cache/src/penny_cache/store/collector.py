@@ -38,8 +38,8 @@ def allocated(directory: Path) -> int:
     total = 0
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.endswith((".segment", ".index")):
-                total += entry.stat(follow_symlinks=False).st_blocks * 512
+            if entry.name.endswith((".segment", ".index")) and (seen := files.status(entry)):
+                total += seen.st_blocks * 512
     return total
 
 
@@ -95,13 +95,20 @@ class Collector:
                     "is pinned, being loaded or being written stays."
                 )
 
+    def fits(self, size: int) -> bool:
+        """Whether the file system has so many bytes above the floor, without anything given up."""
+        return self._short(size) <= 0
+
+    def _short(self, size: int) -> int:
+        free = os.statvfs(self._directory)
+        return size + self._settings.free_floor - free.f_bavail * free.f_frsize
+
     def _lacking(self, size: int) -> tuple[int, int, str]:
         """Bytes that must go for `size` more, that should go, and the setting that asks for it."""
         taken = allocated(self._directory)
         budget = self._settings.budget
         over = 0 if budget is None else taken + size - budget
-        free = os.statvfs(self._directory)
-        short = size + self._settings.free_floor - free.f_bavail * free.f_frsize
+        short = self._short(size)
         need = max(over, short, 0)
         wanted = need if budget is None else max(need, int(taken + size - EVICT_TO * budget))
         return need, wanted, "free_floor" if short > over else "budget"

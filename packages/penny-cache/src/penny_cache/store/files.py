@@ -13,12 +13,15 @@ import fcntl
 import os
 import re
 import stat
+import time
 from pathlib import Path
 
 from penny_cache.engine import Engine
 from penny_cache.store.errors import StoreError, StoreLocked
 
 LOCK = "writer.lock"
+TRIES, PAUSE = 10, 0.02
+"""Times that the lock is tried, and seconds between them."""
 _SEGMENT = re.compile(r"(\d{8})\.segment")
 
 
@@ -76,12 +79,19 @@ def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.endswith((".segment", ".index")):
-                    seen = entry.stat(follow_symlinks=False)
+                if entry.name.endswith((".segment", ".index")) and (seen := status(entry)):
                     found[entry.name] = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
     except OSError as error:
         raise StoreError(f"The store {directory} cannot be listed: {error.strerror}.") from error
     return found
+
+
+def status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Of a file that was listed; None if it was removed since. Raises OSError."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def lock(directory: Path) -> int:
@@ -97,7 +107,7 @@ def lock(directory: Path) -> int:
     except OSError as error:
         raise StoreError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _locked(file)
     except OSError as error:
         owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(file)
@@ -107,6 +117,18 @@ def lock(directory: Path) -> int:
     os.ftruncate(file, 0)
     os.pwrite(file, str(os.getpid()).encode(), 0)
     return file
+
+
+def _locked(file: int) -> None:
+    """Lock a file; who only looks whether it is locked holds it for a moment, so there is more than one try."""
+    for _ in range(TRIES - 1):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        else:
+            return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def replace(path: Path, data: bytes, engine: Engine) -> None:

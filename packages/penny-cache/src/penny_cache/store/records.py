@@ -19,8 +19,11 @@ payload starts where O_DIRECT may read it. All numbers are little-endian.
 | 144 | 64 | name of the part, UTF-8 |
 | 208 | 16 | xxh3-128 of the 208 bytes before |
 
-The rest of the block is zero. A bundle is its part records, then one commit record without a payload; the commit makes
-it visible. Checksums are xxh3-128 of the xxHash library, big-endian as `digest()` gives them.
+Magic, version and the last checksum are at these places in every version, so that a damaged version number is not taken
+for a newer one. The rest of the block is zero.
+
+A bundle is its part records, then one commit record without a payload; the commit makes it visible. Checksums are
+xxh3-128 of the xxHash library, big-endian as `digest()` gives them.
 """
 
 from __future__ import annotations
@@ -128,8 +131,8 @@ def unpack(block: Buffer) -> Header | None:
 
 def foreign_version(block: Buffer) -> int | None:
     """The format version of a block that starts a record of another version; None for any other block."""
-    data = bytes(memoryview(block)[:10])
-    if len(data) < 10 or data[:8] != MAGIC:
+    data = bytes(memoryview(block)[:HEADER_BYTES])
+    if len(data) < HEADER_BYTES or data[:8] != MAGIC or checksum(data[:_CHECKED]) != data[_CHECKED:]:
         return None
     version = int.from_bytes(data[8:10], "little")
     return version if version != VERSION else None

@@ -218,20 +218,28 @@ class Writer:
             if offset is not None:
                 return self._active, offset
             self._retire()
+        limit = self._make_room(blocks)
+        number, self._number = self._number, self._number + 1  # no number twice, even if this one fails
+        self._active = segments.create(self._directory, number, self._namespace, limit, self._engine)
+        offset = self._active.place(blocks)
+        if offset is None:
+            raise AssertionError("put refuses what no segment holds")
+        return self._active, offset
+
+    def _make_room(self, blocks: int) -> int:
+        """Room for a segment that holds `blocks`; its limit. On a file system that is nearly full it is a small one."""
+        least = blocks + 1
+        sizes = (self._limit, max(self._limit // 8, least), least)
+        limit = next((size for size in sizes if self._collector.fits(size * BLOCK)), least)
         try:
-            self._collector.make_room(self._limit * BLOCK)
+            self._collector.make_room(limit * BLOCK)
         except StoreError:
             if not self._full:
                 raise
             # What is being sealed may go as well once it is.
             self._syncer.submit(lambda: None).result()
-            self._collector.make_room(self._limit * BLOCK)
-        number, self._number = self._number, self._number + 1  # no number twice, even if this one fails
-        self._active = segments.create(self._directory, number, self._namespace, self._limit, self._engine)
-        offset = self._active.place(blocks)
-        if offset is None:
-            raise AssertionError("put refuses what no segment holds")
-        return self._active, offset
+            self._collector.make_room(limit * BLOCK)
+        return limit
 
     def _written(self, job: _Job, done: Transferred) -> None:
         with self._changed:
