@@ -29,7 +29,7 @@ from penny_cache.bench.bandwidth import bench_namespace, forget_cached, keys_of
 from penny_cache.bench.geometry import FLASH_NEXT, PAGE_TOKENS
 from penny_cache.engine import ThreadEngine
 from penny_cache.engine.choose import default_engine
-from penny_cache.store import Settings, Stage, open_store
+from penny_cache.store import Settings, open_store
 
 PAGE = FLASH_NEXT.page["kv"]
 BATCH = 128
@@ -37,7 +37,7 @@ BATCH = 128
 
 
 class Host:
-    """Page-aligned host memory of `pages` pages, half keys and half values, as stock's page-first pools lay them out."""
+    """Page-aligned host memory: pages of half keys and half values, as stock's page-first pools lay them out."""
 
     layout = "page_first"
     page_size = PAGE_TOKENS
@@ -112,7 +112,7 @@ def stock_file(directory: Path, host: Host, keys: list[str]) -> tuple[float, flo
 
 
 def stock_nixl(directory: Path, host: Host, keys: list[str]) -> tuple[float, float]:
-    """Seconds to write and to read all pages through `HiCacheNixl`, POSIX with io_uring and O_DIRECT, without copies."""
+    """Seconds to write and to read all pages through `HiCacheNixl`: io_uring and O_DIRECT, without copies."""
     from sglang.srt.mem_cache.storage.nixl.hicache_nixl import HiCacheNixl
 
     extra = {
@@ -150,17 +150,15 @@ def ours(directory: Path, host: Host, engine: Callable[[], Any]) -> tuple[float,
     keys = keys_of(pages)
     views = [memoryview(host.memory)[page * PAGE : (page + 1) * PAGE] for page in range(pages)]
     with bench_namespace(directory, FLASH_NEXT) as here:
-        with open_store(here, settings=Settings(), engine=engine()) as store:
 
-            def write() -> None:
-                tickets = [
-                    store.put(key, {"kv": views[i]}, keys[i - 1] if i else None, Stage.DURABLE, wait=60)
-                    for i, key in enumerate(keys)
-                ]
-                for ticket in tickets:
-                    ticket.wait()
+        def write() -> None:
+            # Closed, all of it is durable, as the stock backends' pages are after the sync.
+            with open_store(here, settings=Settings(), engine=made) as store:
+                for i, key in enumerate(keys):
+                    store.put(key, {"kv": views[i]}, keys[i - 1] if i else None, wait=60)
 
-            wrote = timed(write)
+        made = engine()
+        wrote = timed(write)
         host.kv_buffer.zero_()
         forget_cached(sorted(here.path.glob("*.segment")))
         with open_store(here, writable=False, engine=engine()) as store:
@@ -228,8 +226,8 @@ def main() -> None:
         json.dumps(
             {
                 "page_bytes": PAGE, "pages": given.pages, "turns": given.turns, "raw_depth": depth,
-                "command": "python packages/penny-cache/benchmarks/stock_peers.py --directory DIR --out stock-peers.json"
-                f" --pages {given.pages} --turns {given.turns}",
+                "command": "python packages/penny-cache/benchmarks/stock_peers.py --directory DIR --out FILE "
+                f"--pages {given.pages} --turns {given.turns}",
                 "bytes_per_second": rates, "median": median,
             },
             indent=1,

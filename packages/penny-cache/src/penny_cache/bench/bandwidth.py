@@ -32,7 +32,7 @@ class Paired:
     Attributes:
         payload: bytes of the parts that were moved.
         ours: bytes/s of payload, one for each turn.
-        drives: bytes/s of the drive right before each turn, at the best depth.
+        drives: bytes/s of the drive right before and after each turn, their mean, at the best depth.
         depth: that depth.
         by: program of the drive's figure.
         notes: figures besides, by name.
@@ -116,17 +116,18 @@ def write_through(
     sweep = raw.best_write(here.path, size)
     best, ours, drives = sweep[0], [], []
     say(f"raw write: {best.rate / 1e6:,.0f} MB/s at depth {best.depth} by {best.by}")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for turn in range(turns):
-        drives.append(raw.write(here.path / ".raw-write", size, best.depth).rate)
+        before_turn = raw.write(here.path / ".raw-write", size, best.depth).rate
         with open_store(here, settings=Settings(), engine=make()) as store:
             keys = list(
                 chain([turn.to_bytes(8, "little"), *(i.to_bytes(8, "little") for i in range(pages))])
             )[1:]
             ours.append(payload / write_chain(store, geometry, pages, keys))
+            drives.append((before_turn + raw.write(here.path / ".raw-write", size, best.depth).rate) / 2)
             say(f"write-through: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
             store.collect(1 << 62)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) * 1024
     notes = {"write_memory": float(Settings().write_memory), "peak_memory_grown": float(grown)}
     return Paired(payload, tuple(ours), tuple(drives), best.depth, best.by, notes)
 
@@ -149,9 +150,7 @@ def restore(here: Namespace, geometry: Geometry, size: int, turns: int, make: Ma
             memory[at] = 1  # a host pool's pages are there before anything is loaded
         hosts = _hosts(memoryview(memory), geometry, pages)
         for _ in range(turns):
-            forget_cached(segments)
-            drives.append(raw.read(segments, best.depth).rate)
-            forget_cached(segments)
+            before_turn = raw.read(segments, best.depth).rate
             start = time.perf_counter()
             with open_store(here, writable=False, engine=make()) as store:
                 opened.append(time.perf_counter() - start)
@@ -164,6 +163,7 @@ def restore(here: Namespace, geometry: Geometry, size: int, turns: int, make: Ma
                 ours.append(payload / (time.perf_counter() - start))
                 if count != pages:
                     raise RuntimeError(f"{count} of {pages} bundles came.")
+            drives.append((before_turn + raw.read(segments, best.depth).rate) / 2)
             say(f"restore: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
         wrong = [n for p in hosts for n, view in p.items() if view != filled(view.nbytes)]
         if wrong:

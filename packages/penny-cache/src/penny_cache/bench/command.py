@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -91,7 +90,11 @@ def bench(
         if one is What.MILLIONS:
             with bandwidth.bench_namespace(directory, geometry) as here:
                 figures.millions = millions.measure(here, geometry, bundles, say)
-    data = figures.data(" ".join(["penny-cache bench DIRECTORY", *sys.argv[3:]]))
+    chosen = [f"--what {one.value}" for one in what] + [f"--engine {one.value}" for one in engine]
+    data = figures.data(
+        f"penny-cache bench DIRECTORY --model {model.value} --size {size} --turns {turns} --bundles {bundles} "
+        + " ".join(chosen)
+    )
     if out is not None:
         out.write_text(json.dumps(data, indent=1) + "\n")
     if as_json:

@@ -79,14 +79,20 @@ def write(path: Path, size: int, depth: int) -> Raw:
 
 
 def best_read(paths: Sequence[Path]) -> list[Raw]:
-    """Reads at every depth, the best first."""
-    return sorted((read(paths, depth) for depth in DEPTHS), key=lambda one: -one.rate)
+    """Reads at every depth, each the median of three, the best first."""
+    return _best(lambda depth: read(paths, depth))
 
 
 def best_write(directory: Path, size: int) -> list[Raw]:
-    """Writes at every depth, the best first."""
-    found = (write(directory / ".raw-write", size, depth) for depth in DEPTHS)
-    return sorted(found, key=lambda one: -one.rate)
+    """Writes at every depth, each the median of three, the best first."""
+    return _best(lambda depth: write(directory / ".raw-write", size, depth))
+
+
+def _best(measure: Callable[[int], Raw]) -> list[Raw]:
+    # Depth by depth within each round, so that what changes meanwhile meets all of them.
+    rounds = [[measure(depth) for depth in DEPTHS] for _ in range(3)]
+    medians = [sorted(column, key=lambda one: one.rate)[1] for column in zip(*rounds, strict=True)]
+    return sorted(medians, key=lambda one: -one.rate)
 
 
 def _fio(*options: str, depth: int) -> dict[str, dict[str, int]]:
