@@ -83,7 +83,7 @@ def test_bytes_come_back_over_several_views(engine: Engine, tmp_path: Path) -> N
 
 def test_what_is_larger_than_one_request_comes_back(engine: Engine, tmp_path: Path) -> None:
     """More requests than may be under way, in one transfer, and a last one that is shorter."""
-    whole = memory((9 << 20) + BLOCK, seed=2)
+    whole = memory((17 << 20) + BLOCK, seed=2)
     file = put(engine, tmp_path / "file", whole)
     back = memory(whole.nbytes)
     engine.read(Transfer(file, 0, [back])).result(SOON)

@@ -16,7 +16,7 @@ from penny_cache.engine.pump import Pump
 from penny_cache.engine.threads import whole
 
 ALIGNMENT = 4096
-PIECE = 1 << 20
+PIECE = 4 << 20
 """Most bytes of one request. Linux moves up to 2 GiB less a page at once; smaller pieces keep the queue filled."""
 _SMALLEST_POOL = 64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 from penny_cache.engine.agent import Agent, Piece
 from penny_cache.engine.base import Transferred
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 100e-6, 1e-3
+SHORTEST_PAUSE, LONGEST_PAUSE = 50e-6, 2e-3
 """Seconds between two looks at what is under way; NIXL has nothing to wait on."""
 
 
@@ -86,19 +87,31 @@ class Pump:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        pause = SHORTEST_PAUSE
+        looked = last_end = time.perf_counter()
+        pace, pause = 0.0, SHORTEST_PAUSE
         while True:
             with self._changed:
                 if not self._waiting and not self._under_way:
                     self._changed.wait_for(lambda: self._new or self._closing)
+                    last_end = time.perf_counter()
                 elif not self._new:
-                    self._changed.wait(pause)
+                    self._changed.wait(looked + pause - time.perf_counter())
                 self._waiting.extend(self._new)
                 self._new.clear()
                 if not self._waiting and not self._under_way:
                     return
             self._start()
-            pause = SHORTEST_PAUSE if self._look() else min(2 * pause, LONGEST_PAUSE)
+            now = time.perf_counter()
+            if self._under_way and now < looked + pause:
+                continue
+            looked = now
+            if ended := self._look():
+                # Two looks for each transfer that ends, at the pace of late.
+                pace += ((now - last_end) / ended - pace) / 4
+                last_end = now
+                pause = min(max(pace / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
+            else:
+                pause = min(1.5 * pause, LONGEST_PAUSE)
 
     def _start(self) -> None:
         while self._waiting and self._used < self._depth:
@@ -121,8 +134,8 @@ class Pump:
             self._used += count
             self._under_way.append((handle, job, count))
 
-    def _look(self) -> bool:
-        """See what is done; whether anything was."""
+    def _look(self) -> int:
+        """See what is done; how much is."""
         left: list[tuple[Any, Job, int]] = []
         for handle, job, count in self._under_way:
             try:
@@ -135,9 +148,9 @@ class Pump:
             job.handles -= 1
             if not job.handles and not job.waiting:
                 self._end(job)
-        changed = len(left) < len(self._under_way)
+        ended = len(self._under_way) - len(left)
         self._under_way = left
-        return changed
+        return ended
 
     def _spoil(self, job: Job, error: OSError) -> None:
         job.error = error
