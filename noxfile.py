@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 import nox
@@ -21,12 +22,9 @@ RESULTS = ROOT / ".nox" / "results"
 BYTE_CODE = ROOT / ".nox" / "byte-code"
 PACKAGES = ("penny-kernels", "penny-spec", "penny-cache", "penny-models", "penny-server", "penny-bench")
 PYTHONS = ("3.11", "3.12", "3.13")
-LEFT_OUT = {
-    *((package, "3.12") for package in PACKAGES if package != "penny-cache"),
-    *((package, "3.11") for package in PACKAGES),
-}
-"""To keep CI short: `wheels` and `lowest` run every package's tests with 3.11, and 3.12 lies between 3.11 and 3.13.
-Asked for by name (`uv run nox -s "tests-3.12(penny-bench)" -- -q`, any argument), they run."""
+IN_CI = "3.13"
+"""The Python of `tests` there, to keep CI short: `lowest` runs every package's tests with 3.11, and 3.12 lies between.
+Asked for by name (`uv run nox -s "tests-3.12(penny-bench)" -- -q`, any argument), the others run."""
 TWO_AT_ONCE = ("--numprocesses=2", "--dist=worksteal")
 """For the tests of a package, which mostly wait for one process or another."""
 TWO_SERVERS = ("--numprocesses=2", "--dist=loadfile")
@@ -122,8 +120,8 @@ def workspace(session: nox.Session) -> None:
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def tests(session: nox.Session, package: str) -> None:
     """One package's own tests with one Python, in an environment of its requirements and extras only."""
-    if (package, session.python) in LEFT_OUT and not session.posargs:
-        session.skip(f"{package} is tested with the other Pythons, to keep CI short.")
+    if session.python != IN_CI and not session.posargs:
+        session.skip(f"{package} is tested with other Pythons, to keep CI short.")
     oracles = ["--only-group=oracles"] if package in ("penny-kernels", "penny-spec") else []
     sync(session, "--only-group=test", *oracles)
     sync(session, f"--package={package}", "--all-extras", "--inexact")
@@ -139,7 +137,10 @@ def tests(session: nox.Session, package: str) -> None:
 @nox.session
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def wheels(session: nox.Session, package: str) -> None:
-    """One built wheel: its contents, then its tests, outside the source tree, with only what it requires."""
+    """One built wheel: its contents, and that it works where only what it requires is installed.
+
+    Its tests run with any argument (`uv run nox -s wheels -- -q`); in CI `lowest` runs them outside of the tree.
+    """
     wheel = next(built_wheels().glob(f"{package.replace('-', '_')}-*.whl"))
     session.run("python", "tools/wheel.py", str(wheel))
     session.install(*find_links(wheel), f"--constraints={locked_versions()}", str(wheel))
@@ -148,7 +149,17 @@ def wheels(session: nox.Session, package: str) -> None:
     siblings = {line.split("==")[0] for line in installed if line.startswith("penny-")} - {package}
     if siblings != SIBLINGS[package]:
         session.error(f"Installing {package} alone brought {siblings}; expected {SIBLINGS[package]}.")
-    test_outside(session, f"wheels-{package}", package)
+    if session.posargs:
+        test_outside(session, f"wheels-{package}", package)
+        return
+    with tempfile.TemporaryDirectory() as outside, session.chdir(outside):
+        module = package.replace("-", "_")
+        session.run(
+            "python", "-W", "error::ImportWarning", "-c", f"import {module}; print({module}.__version__)"
+        )
+        for name in commands(ROOT / "packages" / package / "pyproject.toml"):
+            session.run(name, "--help", silent=True)
+    shutil.rmtree(session.virtualenv.location)
 
 
 @nox.session
@@ -177,6 +188,11 @@ def built_wheels() -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(["uv", "build", "--quiet", "--all-packages", "--wheel", f"--out-dir={folder}"], check=True)
     return folder
+
+
+def commands(requirements: Path) -> list[str]:
+    """The commands that a package installs."""
+    return sorted(tomllib.loads(requirements.read_text())["project"].get("scripts", {}))
 
 
 def find_links(wheel: Path) -> list[str]:
