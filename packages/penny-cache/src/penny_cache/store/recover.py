@@ -94,6 +94,8 @@ class _Recovery:
             progress(done, len(segments))
             try:
                 self._segment(number)
+            except FileNotFoundError:
+                continue  # its writer removed it just now
             except OSError as error:
                 if error.errno in SHORTAGE:
                     raise StoreError(f"{self._directory} cannot be opened: {error.strerror}.") from error
