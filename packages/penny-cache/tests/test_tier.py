@@ -24,6 +24,7 @@ from penny_cache.store.keys import digest
 from penny_cache.store.records import BLOCK, NO_KEY, Header, Kind, checksum
 from penny_cache.tier import S3, S3Objects, SharedTier, TierCounters, TieredStore
 from penny_cache.tier.image import FIRST
+from penny_cache.tier.shared import Fetched, NoMemory
 
 SMALL = Settings(segment_bytes=1 << 20, write_memory=1 << 20, read_memory=1 << 20)
 KEYS = list(chain(bytes([i]) for i in range(12)))
@@ -209,6 +210,20 @@ def test_no_damaged_object_is_ever_given(
     assert unused(tier)
 
 
+@pytest.mark.parametrize("number", [0, 4])
+def test_an_object_without_its_commit_is_not_given(bucket: Bucket, number: int) -> None:
+    """Not even where the memory that it is read to has the commit of an earlier read."""
+    fill(bucket)
+    whole = bucket.objects[name_of(KEYS[number])]
+    tier = shared(bucket)
+    for broken in (whole[:-BLOCK], whole[:-BLOCK] + bytes(BLOCK), whole[: -2 * BLOCK] + whole[-BLOCK:]):
+        bucket.objects[name_of(KEYS[number])] = whole
+        assert content(tier, KEYS[number]) is not None
+        bucket.objects[name_of(KEYS[number])] = broken
+        assert content(tier, KEYS[number]) is None
+    assert (tier.counters.hits, tier.counters.damaged) == (3, 3)
+
+
 def test_another_bundles_object_and_another_namespaces_are_misses(bucket: Bucket) -> None:
     fill(bucket)
     bucket.objects[name_of(KEYS[3])] = bucket.objects[name_of(KEYS[2])]
@@ -389,6 +404,24 @@ def test_little_memory_makes_no_chain_shorter(bucket: Bucket, tmp_path: Path) ->
     largest = max(map(len, bucket.objects.values()))
     with TieredStore(opened(tmp_path / "store"), shared(bucket, memory=2 * largest + FIRST)) as store:
         assert loaded(store) == 12
+
+
+def test_bundles_fetched_ahead_that_find_no_memory_are_fetched_later(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(bucket)
+    tier = shared(bucket)
+    real = tier.get
+
+    def get(key: bytes, wait: float | None = None) -> Fetched | None:
+        if wait is not None and key != KEYS[2]:
+            raise NoMemory
+        return real(key, wait)
+
+    monkeypatch.setattr(tier, "get", get)
+    with TieredStore(opened(tmp_path / "store"), tier) as store:
+        assert loaded(store) == 12
+    assert unused(tier)
 
 
 @pytest.mark.parametrize("how", ["all", "exists", "get", "put", "hang"])

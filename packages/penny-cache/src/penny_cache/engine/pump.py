@@ -24,7 +24,7 @@ class Job:
         write: to the file or object, else from it.
         number: that the file or object was registered under.
         waiting: pieces that were not started.
-        memory: holds the memory of the pieces; emptied before the future is done.
+        memory: holds the memory of the pieces; dropped, as `failed` is, before the future is done.
         failed: called in the pump's thread with the error of a transfer that failed and has nothing under way any
             more. Does the work in another way, or raises the error that the future gets.
     """
@@ -165,8 +165,14 @@ class Pump:
                 job.failed(job.error)
             except Exception as reason:  # noqa: BLE001 - it belongs to whoever waits for the future
                 error = reason
+        # Whoever waits may give the memory to others at once.
         job.memory.clear()
+        job.failed = _nothing_left
         if error is None:
             job.future.set_result(None)
         else:
             job.future.set_exception(error)
+
+
+def _nothing_left(error: OSError) -> None:
+    raise AssertionError("A transfer ended twice.") from error

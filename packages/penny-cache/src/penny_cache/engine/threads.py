@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from penny_cache.engine.base import Transfer, Transferred
 from penny_cache.engine.files import LocalFiles
 
-BLOCK = 4096
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 """Views of one call."""
 
@@ -51,9 +50,7 @@ def whole(call: Callable[[int, Sequence[memoryview], int], int], transfer: Trans
     views, offset = [view for view in transfer.views if view.nbytes], transfer.offset
     while views:
         moved = call(transfer.file, views[:IOV_MAX], offset)
-        # What ends within a block ends with the file, and O_DIRECT would refuse to go on from there.
-        short = call is os.preadv and moved % BLOCK and moved < sum(view.nbytes for view in views[:IOV_MAX])
-        if moved == 0 or short:
+        if moved == 0:
             raise OSError(errno.EIO, "The file ends before the bytes that were asked for.")
         offset += moved
         while views and moved >= views[0].nbytes:
