@@ -258,6 +258,7 @@ def test_a_build_that_does_files_and_objects_is_taken_before_one_that_does_files
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of nixl-cu13 1.5.1 OBJ does not load. Builds exclude each other, so the choice cannot be made again later."""
+    monkeypatch.delenv("PENNY_CACHE_NIXL", raising=False)
     works = {("cu_b", "POSIX"), ("cu_c", "POSIX"), ("cu_c", "OBJ")}
     monkeypatch.setattr(agent_module, "BUILDS", ("cu_a", "cu_b", "cu_c"))
     monkeypatch.setattr(
@@ -269,5 +270,7 @@ def test_a_build_that_does_files_and_objects_is_taken_before_one_that_does_files
     assert agent_module._build("POSIX") == "cu_b"
     with pytest.raises(NixlMissing, match=r"^cu_a lacks it; cu_b lacks it; cu_c lacks it$"):
         agent_module._build("OBJ")
+    monkeypatch.setenv("PENNY_CACHE_NIXL", "cu_b")
+    assert agent_module._build("OBJ") == "cu_b"
     monkeypatch.setitem(sys.modules, "cu_a._bindings", None)
     assert agent_module._build("OBJ") == "cu_a"

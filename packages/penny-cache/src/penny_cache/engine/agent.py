@@ -3,7 +3,8 @@
 The package `nixl` takes the build for this machine's CUDA; the builds themselves are `nixl_cu13` and `nixl_cu12`, and
 neither needs a GPU for files and objects. A process can import one of them only, and not every backend loads in every
 build: OBJ of nixl-cu13 1.5.1 wants libcuobjclient.so.1, which no package has. So the build that was imported before is
-used; else the first agent of a process takes one that can do both files and objects. Nothing is imported before that.
+used; else the first agent of a process takes one that can do both files and objects, unless PENNY_CACHE_NIXL names
+another, as it must where something else imports `nixl` later and would get another. Nothing is imported before that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any, Literal
 
 BUILDS = ("nixl_cu13", "nixl_cu12")
 """Modules of NIXL's builds, in the order in which they are tried."""
+CHOICE = "PENNY_CACHE_NIXL"
+"""Environment variable that names a build."""
 _ALL_MEMORY = (0, (1 << 64) - 1, 0, "")
 """The backends of files and objects keep nothing of memory, but the agent asks for its registration."""
 _ANY_SIZE = 1 << 62
@@ -130,12 +133,16 @@ def _started(name: str, backend: str, parameters: Mapping[str, str]) -> Any:
         agent = api.nixl_agent(name, api.nixl_agent_config(enable_prog_thread=False, backends=[]))
         agent.create_backend(backend, dict(parameters))
     except Exception as error:
-        raise NixlMissing(f"the backend {backend} of {build} does not start: {error}") from error
+        raise NixlMissing(
+            f"the backend {backend} of {build} does not start: {error}; {CHOICE} names another build, which is looked at "
+            "before NIXL is imported"
+        ) from error
     return agent
 
 
 def _build(backend: str) -> str:
-    """The build that this process imported, else the first that has the backend, and OBJ if any has both.
+    """The build that this process imported, else the one that the environment names, else the first that has the
+    backend, and OBJ if any has both.
 
     Raises:
         NixlMissing: none has it.
@@ -143,6 +150,8 @@ def _build(backend: str) -> str:
     for build in BUILDS:
         if f"{build}._bindings" in sys.modules:
             return build
+    if wanted := os.environ.get(CHOICE):
+        return wanted
     without_obj: list[str] = []
     reasons: list[str] = []
     for build in BUILDS:
