@@ -134,7 +134,7 @@ def _started(name: str, backend: str, parameters: Mapping[str, str]) -> Any:
         agent.create_backend(backend, dict(parameters))
     except Exception as error:
         raise NixlMissing(
-            f"the backend {backend} of {build} does not start: {error}; {CHOICE} names another build, which is looked at "
+            f"the backend {backend} of {build} does not start: {error}; {CHOICE} names another build, and is looked at "
             "before NIXL is imported"
         ) from error
     return agent
