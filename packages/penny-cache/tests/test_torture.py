@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from penny_cache.engine import ThreadEngine, Transfer, Transferred
 from penny_cache.engine import faults as faulty
 from penny_cache.engine.recording import RecordingEngine
+from penny_cache.store.counters import Tally
 from penny_cache.torture import Result, cuts, faults, flips, kills
 from penny_cache.torture.command import app
 from penny_cache.torture.faults import FAULTS
@@ -106,6 +107,17 @@ def test_power_cuts(tmp_path: Path) -> None:
 def test_power_cuts_find_an_engine_that_does_not_sync(tmp_path: Path, engine: type[NoSync | NoNames]) -> None:
     broken(cuts(tmp_path, 60, SEED, wrap=engine), "lost")
     assert list(tmp_path.glob("cut-*/*.manifest"))  # what was judged is kept
+
+
+def test_what_goes_without_being_counted_as_given_up_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a store that loses bundles could call it eviction."""
+    add = Tally.add
+    monkeypatch.setattr(
+        Tally, "add", lambda self, **counts: add(self, **{k: n for k, n in counts.items() if k != "evicted"})
+    )
+    broken(cuts(tmp_path, 1, SEED), "broken")
 
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:

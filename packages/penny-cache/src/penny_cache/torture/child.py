@@ -77,20 +77,17 @@ def main() -> None:
     phase("working")
     work = Workload(forest, versions, tell, Stage.WRITTEN, f"{job['seed']} {job['round']}")
     work.run(store, job["steps"])
+    if job["round"] % 2:
+        # Else it is closed while bundles are under way.
+        work.settle()
+        engine.look()
+        tell(["counted", engine.given_up, store.counters.evicted])
     phase("closing")
     store.close()
     work.settle()
     engine.look()
-    tell(
-        [
-            "closed",
-            engine.given_up,
-            store.counters.evicted,
-            store.counters.damaged,
-            work.wrong,
-            work.failed[:1],
-        ]
-    )
+    tell(["counted", engine.given_up, store.counters.evicted])
+    tell(["closed", store.counters.damaged, work.wrong, work.failed[:1]])
 
 
 if __name__ == "__main__":

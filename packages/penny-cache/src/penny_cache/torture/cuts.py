@@ -116,7 +116,13 @@ def _record(
             work.settle()
             for sentence in work.wrong:
                 result.fault(f"{seed}, opening {opening}", "wrong", sentence)
+            engine.look()
             result.notes["given up"] += engine.given_up
+            if engine.given_up > store.counters.evicted:
+                said = (
+                    f"{engine.given_up} bundles went out of the index, {store.counters.evicted} were given up"
+                )
+                result.fault(seed, "broken", said)
     return recording, recording.notes
 
 

@@ -105,6 +105,8 @@ def _one(
         if event[0] in ("put", "kept", "gone", "stripped"):
             ledger.apply([event])
             result.notes[event[0]] += 1
+        elif event[0] == "counted":
+            _counted(event, result, where)
         elif event[0] == "closed":
             phase = "closed"
             _closed(event, result, where)
@@ -134,11 +136,17 @@ def _one(
         result.fault(where, "error", f"the process ended with {ended}: {said.strip().splitlines()[-1:]}")
 
 
-def _closed(event: Any, result: Result, where: str) -> None:
-    _, seen, given_up, damaged, wrong, failed = event
-    result.notes["puts refused"] += len(failed)
+def _counted(event: Any, result: Result, where: str) -> None:
+    """Only what the store counts as given up is excused for being gone."""
+    _, seen, given_up = event
+    result.notes["counted"] += 1
     if seen > given_up:
         result.fault(where, "broken", f"{seen} bundles went out of the index, and {given_up} were given up")
+
+
+def _closed(event: Any, result: Result, where: str) -> None:
+    _, damaged, wrong, failed = event
+    result.notes["puts refused"] += len(failed)
     if damaged:
         result.fault(where, "broken", f"{damaged} bundles were damaged")
     for sentence in wrong:
