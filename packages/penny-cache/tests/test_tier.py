@@ -183,6 +183,16 @@ def test_match_counts_from_the_start_in_batches(bucket: Bucket) -> None:
     assert (tier.match(keys[150:]), tier.match(keys[:3]), tier.match([])) == (0, 3, 0)
 
 
+def test_match_of_a_slow_storage_ends_with_what_it_said_in_time(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = list(chain(i.to_bytes(2, "little") for i in range(200)))
+    bucket.objects = dict.fromkeys(map(name_of, keys), b"")
+    # Each question of 64 takes 40 s of 60.
+    monkeypatch.setattr("penny_cache.tier.shared.monotonic", lambda: 40.0 * len(bucket.asked) / 64)
+    assert shared(bucket, patience=60.0).match(keys) == 128
+
+
 @pytest.mark.parametrize("number", [0, 4])  # in the first request; behind it
 def test_no_damaged_object_is_ever_given(
     bucket: Bucket, number: int, caplog: pytest.LogCaptureFixture

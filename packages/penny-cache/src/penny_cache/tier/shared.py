@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
 
 from penny_cache.store.complaints import Complaints
 from penny_cache.store.errors import BundleRefused
@@ -87,9 +88,9 @@ class SharedTier:
         return self._health.read()
 
     def match(self, keys: Sequence[bytes]) -> int:
-        """How many bundles from the start of `keys` are there, as far as the storage says."""
-        found = 0
-        while found < len(keys):
+        """How many bundles from the start of `keys` are there, as far as the storage says within `patience`."""
+        found, until = 0, monotonic() + self._patience
+        while found < len(keys) and monotonic() < until:
             batch = keys[found : found + BATCH]
             there = self._requests.exist([self._name(key) for key in batch])
             if there is None:
