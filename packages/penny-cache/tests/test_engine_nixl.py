@@ -240,6 +240,25 @@ def test_nixl_is_imported_only_when_an_engine_is_made() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_process_may_end_with_transfers_under_way(tmp_path: Path) -> None:
+    """C++ ends the process with SIGABRT when Python ends a thread within a call of NIXL."""
+    nixl_engine().shutdown()
+    code = (
+        "import mmap, os, sys\n"
+        "from pathlib import Path\n"
+        "from penny_cache.engine import NixlEngine, Transfer\n"
+        "for number in range(3):\n"
+        "    engine = NixlEngine(4)\n"
+        "    file = engine.open(Path(sys.argv[1]), os.O_RDWR | os.O_CREAT)\n"
+        "    for block in range(200):\n"
+        "        engine.write(Transfer(file, block << 18, [memoryview(mmap.mmap(-1, 1 << 18))]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "file")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_without_nixl_the_reason_names_each_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penny_cache.engine.agent.BUILDS", ("nixl_of_no_package", "xxhash"))
     with pytest.raises(

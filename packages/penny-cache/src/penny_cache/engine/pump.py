@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +41,9 @@ class Job:
     error: OSError | None = None
 
 
+_pumps: weakref.WeakSet[Pump] = weakref.WeakSet()
+
+
 class Pump:
     """One thread that posts pieces in the order in which they came, and looks after those under way.
 
@@ -57,8 +62,10 @@ class Pump:
         self._waiting: deque[Job] = deque()
         self._under_way: list[tuple[Any, Job, int]] = []
         self._used = 0
+        self._abandoned = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        _pumps.add(self)
 
     def submit(
         self,
@@ -86,6 +93,13 @@ class Pump:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def abandon(self) -> None:
+        """End the thread, whatever is under way; nothing hears of it any more. For the end of the process only."""
+        with self._changed:
+            self._closing = self._abandoned = True
+            self._changed.notify_all()
+        self._thread.join()
+
     def _run(self) -> None:
         looked = last_end = time.perf_counter()
         pace, pause = 0.0, SHORTEST_PAUSE
@@ -98,7 +112,7 @@ class Pump:
                     self._changed.wait(looked + pause - time.perf_counter())
                 self._waiting.extend(self._new)
                 self._new.clear()
-                if not self._waiting and not self._under_way:
+                if self._abandoned or (not self._waiting and not self._under_way):
                     return
             self._start()
             now = time.perf_counter()
@@ -172,6 +186,13 @@ class Pump:
             job.future.set_result(None)
         else:
             job.future.set_exception(error)
+
+
+@atexit.register
+def _abandon_all() -> None:
+    """Python would end a thread within a call of NIXL, and C++ would end the process with SIGABRT for that."""
+    for pump in list(_pumps):
+        pump.abandon()
 
 
 def _nothing_left(error: OSError) -> None:

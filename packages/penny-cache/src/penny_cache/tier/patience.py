@@ -18,6 +18,8 @@ LARGE = 16 << 20
 class Patience:
     """Asks a storage and waits so long and no longer. What was given up goes on until the storage ends it.
 
+    A process that ends waits for questions: with NIXL up to 30 seconds, where the storage does not answer just then.
+
     Args:
         objects: the storage.
         health: told of answers that did not come.
@@ -39,7 +41,8 @@ class Patience:
             except OSError as error:
                 answer.set_exception(error)
 
-        threading.Thread(target=ask, name="penny-cache-tier-question", daemon=True).start()
+        # No daemon: Python would end it within a call of NIXL, and C++ ends the process for that.
+        threading.Thread(target=ask, name="penny-cache-tier-question").start()
         try:
             there = answer.result(self._seconds)
         except OSError as error:
