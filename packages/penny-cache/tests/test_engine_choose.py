@@ -89,6 +89,7 @@ def test_without_nixl_threads_are_taken_and_it_is_said_once(
 ) -> None:
     monkeypatch.setattr(choose, "_io_uring_error", lambda: 0)
     monkeypatch.setattr(agent, "BUILDS", ("nixl_of_no_package",))
+    monkeypatch.delenv(agent.CHOICE, raising=False)
     for _ in range(3):
         engine = choose.default_engine()
         assert isinstance(engine, ThreadEngine)

@@ -260,11 +260,12 @@ def test_a_process_may_end_with_transfers_under_way(tmp_path: Path) -> None:
 
 
 def test_without_nixl_the_reason_names_each_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penny_cache.engine.agent.BUILDS", ("nixl_of_no_package", "xxhash"))
+    monkeypatch.delenv("PENNY_CACHE_NIXL", raising=False)
+    monkeypatch.setattr(agent_module, "BUILDS", ("nixl_of_no_package", "xxhash"))
     with pytest.raises(
-        NixlMissing, match=r"^nixl_of_no_package is not installed; xxhash has no backend POSIX$"
+        NixlMissing, match=r"^nixl_of_no_package is not installed; xxhash has no backend OBJ$"
     ):
-        Agent("POSIX", "FILE", {})
+        Agent("OBJ", "OBJ", {})
 
 
 def test_a_backend_that_no_build_has_is_named() -> None:
@@ -273,23 +274,37 @@ def test_a_backend_that_no_build_has_is_named() -> None:
         Agent("NONE", "FILE", {})
 
 
-def test_a_build_that_does_files_and_objects_is_taken_before_one_that_does_files(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_files_take_the_usual_build_and_objects_one_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nixl-cu13 1.5.1 OBJ does not load. Builds exclude each other, so the choice cannot be made again later."""
     monkeypatch.delenv("PENNY_CACHE_NIXL", raising=False)
-    works = {("cu_b", "POSIX"), ("cu_c", "POSIX"), ("cu_c", "OBJ")}
     monkeypatch.setattr(agent_module, "BUILDS", ("cu_a", "cu_b", "cu_c"))
+    monkeypatch.setattr(agent_module, "_usual", lambda: "cu_b")
+    monkeypatch.setattr(agent_module, "_absence", lambda build: "")
     monkeypatch.setattr(
-        agent_module, "_plugin_error", lambda build, backend: "" if (build, backend) in works else "lacks it"
+        agent_module, "_plugin_error", lambda build, backend: "" if build == "cu_c" else "lacks it"
     )
-    assert agent_module._build("POSIX") == "cu_c"
-    assert agent_module._build("OBJ") == "cu_c"
-    works.remove(("cu_c", "OBJ"))
     assert agent_module._build("POSIX") == "cu_b"
-    with pytest.raises(NixlMissing, match=r"^cu_a lacks it; cu_b lacks it; cu_c lacks it$"):
-        agent_module._build("OBJ")
+    assert agent_module._build("OBJ") == "cu_c"
+    monkeypatch.setattr(agent_module, "_usual", lambda: "")  # without the package that chooses
+    assert agent_module._build("POSIX") == "cu_a"
+    monkeypatch.setattr(agent_module, "_absence", lambda build: "is not installed" if build == "cu_a" else "")
+    assert agent_module._build("POSIX") == "cu_b"
     monkeypatch.setenv("PENNY_CACHE_NIXL", "cu_b")
     assert agent_module._build("OBJ") == "cu_b"
     monkeypatch.setitem(sys.modules, "cu_a._bindings", None)
     assert agent_module._build("OBJ") == "cu_a"
+
+
+def test_whoever_imports_nixl_later_gets_the_same_build(tmp_path: Path) -> None:
+    """SGLang does, for a backend of its own; a process cannot import two builds."""
+    pytest.importorskip("nixl_meta_utils")
+    code = (
+        "from penny_cache.engine import NixlEngine; NixlEngine(1).shutdown(); import sys, nixl; "
+        "print(sorted(name for name in sys.modules if name.endswith('._bindings') and name.startswith('nixl_')))"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "PENNY_CACHE_NIXL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split(",")) == 1

@@ -7,6 +7,8 @@
 | `threads` | `ThreadEngine`: `preadv` and `pwritev` in threads, with O_DIRECT where the file system has it |
 | `nixl` | `NixlEngine`: io_uring by NIXL's POSIX backend |
 | `choose` | `default_engine`: NIXL where it works, else threads |
+| `wrapped`, `faults` | `FaultEngine`: another engine that fails as told |
+| `recording`, `powercut` | `RecordingEngine`: a log of every change, and what a power cut leaves of it |
 | `agent`, `pump` | what is used of NIXL; its transfers as futures |
 """
 

@@ -3,8 +3,8 @@
 The package `nixl` takes the build for this machine's CUDA; the builds themselves are `nixl_cu13` and `nixl_cu12`, and
 neither needs a GPU for files and objects. A process can import one of them only, and not every backend loads in every
 build: OBJ of nixl-cu13 1.5.1 wants libcuobjclient.so.1, which no package has. So the build that was imported before is
-used; else the first agent of a process takes one that can do both files and objects, unless PENNY_CACHE_NIXL names
-another, as it must where something else imports `nixl` later and would get another. Nothing is imported before that.
+used; else the one that PENNY_CACHE_NIXL names; else, for files, the one that `import nixl` would take, so that whoever
+imports it later gets the same; and for objects the first that can do them. None is imported before there is an agent.
 """
 
 from __future__ import annotations
@@ -141,8 +141,7 @@ def _started(name: str, backend: str, parameters: Mapping[str, str]) -> Any:
 
 
 def _build(backend: str) -> str:
-    """The build that this process imported, else the one that the environment names, else the first that has the
-    backend, and OBJ if any has both.
+    """The build that was imported here, else the one that the environment names, else the first that has the backend.
 
     Raises:
         NixlMissing: none has it.
@@ -152,18 +151,26 @@ def _build(backend: str) -> str:
             return build
     if wanted := os.environ.get(CHOICE):
         return wanted
-    without_obj: list[str] = []
     reasons: list[str] = []
-    for build in BUILDS:
-        if why := _plugin_error(build, backend):
-            reasons.append(f"{build} {why}")
-        elif backend == "OBJ" or not _plugin_error(build, "OBJ"):
+    for build in sorted(BUILDS, key=lambda build: build != _usual()):
+        why = _plugin_error(build, backend) if backend == "OBJ" else _absence(build)
+        if not why:
             return build
-        else:
-            without_obj.append(build)
-    if without_obj:
-        return without_obj[0]
+        reasons.append(f"{build} {why}")
     raise NixlMissing("; ".join(reasons))
+
+
+def _usual() -> str:
+    """The build that `import nixl` takes."""
+    try:
+        utils = importlib.import_module("nixl_meta_utils")
+    except ImportError:
+        return ""
+    return f"nixl_cu{utils.detect_cuda_major()}"
+
+
+def _absence(build: str) -> str:
+    return "" if importlib.util.find_spec(build) else "is not installed"
 
 
 def _plugin_error(build: str, backend: str) -> str:
@@ -175,13 +182,11 @@ def _plugin_error(build: str, backend: str) -> str:
     if not plugin.exists():
         return f"has no backend {backend}"
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-    tried = subprocess.run(
-        [sys.executable, "-ISc", code, str(plugin)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    command = [sys.executable, "-ISc", code, str(plugin)]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        return f"cannot be tried in a process of its own ({error})"
     if tried.returncode == 0:
         return ""
     said = tried.stderr.strip().splitlines() or [f"the attempt ended with {tried.returncode}"]
