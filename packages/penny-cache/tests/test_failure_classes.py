@@ -142,7 +142,9 @@ def test_files_do_not_grow_with_pages(here: Namespace) -> None:
         for i in range(2000):
             store.put(f"page {i}", {"kv": b"x" * 100, "qsa": b"y"}, wait=30)
         store.put("end", {"kv": b"1"}, wanted=Stage.DURABLE, wait=30).wait()
-    assert len(list(here.path.iterdir())) == 4  # a segment, its index, the lock and the manifest
+    assert (
+        len(list(here.path.iterdir())) == 5
+    )  # a segment, its index, the snapshot, the lock and the manifest
 
 
 def test_a_disk_budget_is_kept(here: Namespace) -> None:

@@ -33,7 +33,7 @@ def test_what_a_store_did_is_what_its_metrics_say(here: Namespace) -> None:
         registry.register(StoreCollector([store], shapes=True))
 
         def value(name: str) -> float | None:
-            return registry.get_sample_value(f"penny_cache_{name}", {"namespace": here.path.name})
+            return registry.get_sample_value(f"penny_cache_{name}", {"namespace": str(here.path)})
 
         assert (value("bundles"), value("put_bundles_total"), value("holes")) == (0, 0, 0)
         for i, key in enumerate(KEYS):
@@ -84,9 +84,9 @@ def test_several_stores_share_a_registry_by_label(here: Namespace, tmp_path: Pat
             for sample in family.samples
             if sample.name == "penny_cache_bundles"
         }
-        assert found == {here.path.name: 0, other.path.name: 1}
+        assert found == {str(here.path): 0, str(other.path): 1}
         text = exposition([two])
-        assert f'penny_cache_budget_bytes{{namespace="{other.path.name}"}} +Inf\n' in text
+        assert f'penny_cache_budget_bytes{{namespace="{other.path}"}} +Inf\n' in text
         registry = CollectorRegistry()
         registry.register(StoreCollector([one]))
         with pytest.raises(ValueError, match="Duplicated timeseries"):

@@ -248,7 +248,7 @@ def test_a_segment_whose_sync_failed_is_not_called_durable(here: Namespace) -> N
     engine = Unsound()
     with open_store(here, engine=engine) as store:
         ticket = store.put("a", {"kv": b"1"}, wanted=Stage.DURABLE)
-        with pytest.raises(StoreError, match=r"not stored .* Input/output error"):
+        with pytest.raises(StoreError, match="is written and not durable: Input/output error"):
             ticket.wait()
         engine.failing = False
         store.put("b", {"kv": b"2"}, wanted=Stage.DURABLE).wait()

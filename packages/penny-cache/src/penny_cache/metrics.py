@@ -38,6 +38,10 @@ COUNTERS = {
     "read_bytes": ("bytes_read", "Bytes that were read for them"),
     "damaged_bundles": ("damaged", "Bundles whose bytes were not those that were stored"),
     "unreadable_bundles": ("unreadable", "Bundles that the drive did not give"),
+    "gone_bundles": (
+        "gone",
+        "Bundles, or parts of them, that another process gave up since this reader looked",
+    ),
     "evicted": ("evicted", "Bundles and snapshots that were given up for space"),
 }
 """Counters by name: the field of `Counters`, and the help text."""
@@ -84,7 +88,7 @@ def exposition(stores: Sequence[Store], shapes: bool = True) -> str:
 
 
 def _metrics(stores: Sequence[Store], shapes: bool) -> Iterator[Metric]:
-    names = [[store.path.name] for store in stores]
+    names = [[str(store.path)] for store in stores]
     counted: list[Counters] = [store.counters for store in stores]
 
     def gauge(name: str, text: str, values: Sequence[float]) -> Metric:

@@ -7,6 +7,7 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from penny_cache.commands.output import AsJson, emit
@@ -97,7 +98,8 @@ def _would(path: Path, settings: Settings, budget: int | None, free: int) -> tup
 def _foreseen(store: Store, settings: Settings, before: int, wanted: int) -> _Freed:
     bundles = snapshots = 0
     after = before
-    for victim in victims(store.recovered.index, settings.snapshots, ()):
+    view = store.recovered.index.view()
+    for victim in victims(view, settings.snapshots, np.zeros(len(view.rows), bool)):
         if after <= wanted:
             break
         bundles, snapshots = bundles + (not victim.parts), snapshots + bool(victim.parts)

@@ -15,7 +15,9 @@ from penny_cache.namespace import lease, manifest
 from penny_cache.namespace.directory import REMOVED, UNFINISHED
 from penny_cache.namespace.errors import ManifestDamaged, NamespaceError, NamespaceMissing
 
-_OURS = re.compile(rf"{re.escape(manifest.FILE_NAME)}|writer\.lock|\d{{8}}\.(segment|index|unfinished)")
+_OURS = re.compile(
+    rf"{re.escape(manifest.FILE_NAME)}|writer\.lock|snapshot(\.unfinished)?|\d{{8}}\.(segment|index|unfinished)"
+)
 _FIRST_LINE = b"penny-cache namespace 1\n"
 
 Kind = Literal["namespace", "damaged", "unfinished", "removed"]

@@ -6,7 +6,7 @@
 | `settings`, `counters`, `complaints` | memory and disk; what a store did; log lines that do not flood |
 | `ticket`, `errors` | how far a bundle has come; what can go wrong |
 | `keys` | keys as digests, and a hash chain for callers without one |
-| `records`, `image`, `sidecar` | the format: records of a segment, a bundle's records, the index file of a segment |
+| `records`, `image`, `sidecar`, `snapshot` | the format: records, a bundle's, a segment's index, the whole index |
 | `segment`, `writer` | the segment that is written to, and the write path |
 | `reading`, `landing`, `handles` | the read path; parts in memory of the caller; open segments, few at a time |
 | `walk`, `recover` | finding bundles without an index file; opening a store |

@@ -16,13 +16,14 @@ class Counters:
         refused, busy: puts that can never be stored, and that the queue had no room for.
         written, bytes_written, durable, failed: how far bundles came; `durable` are those that asked for it.
         syncs: calls that made data durable.
-        lookups, hits: calls of `match` and of loads, and those that found a bundle.
+        lookups, hits: calls of `match`, `parts` and of loads, and those that found a bundle.
         pages_asked, pages_found: keys of those calls, and those found in a chain from the first one on.
         pages_stranded: keys that are there behind one that is missing: state that cannot be used.
         loads, loaded, bytes_read: calls, the bundles that came verified, and the bytes read for them.
         load_nanoseconds: within loads, without the time of the caller between two bundles.
         damaged: bundles whose bytes were not those that were stored; they are forgotten.
         unreadable: bundles that could not be read; they are not found until the store is opened again.
+        gone: bundles, or parts of them, that another process gave up since this reader looked.
         evicted: bundles and snapshots that were given up for space.
         queue_bytes, queue_limit: that wait to be written now, and that may at most.
     """
@@ -46,6 +47,7 @@ class Counters:
     load_nanoseconds: int = 0
     damaged: int = 0
     unreadable: int = 0
+    gone: int = 0
     evicted: int = 0
     queue_bytes: int = 0
     queue_limit: int = 0
@@ -56,7 +58,9 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._guard = threading.Lock()
+        self._guard = (
+            threading.RLock()
+        )  # a load that the garbage collector ends counts in any thread, at any time
 
     def add(self, **counts: int) -> None:
         """Add to counters by name."""

@@ -1,8 +1,10 @@
 """What can go wrong with a store, each as a sentence."""
 
+CLOSED = "The store {} is closed."
+
 
 class StoreError(Exception):
-    """The store or the file system refused; nothing that was stored is changed by it."""
+    """The store or the file system refused. No bundle is changed by it; to make room some may have been given up."""
 
 
 class StoreVersion(StoreError):  # noqa: N818

@@ -4,6 +4,7 @@
 |---|---|
 | `00000001.segment` | bundles, see `records` |
 | `00000001.index` | the rows of a sealed segment, see `sidecar` |
+| `snapshot` | the rows of all, see `snapshot`; there while nobody writes |
 | `writer.lock` | locked by the one writer; the lock ends with its process |
 """
 
@@ -14,12 +15,18 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from penny_cache.engine import Engine
 from penny_cache.store.errors import StoreError, StoreLocked
 
 LOCK = "writer.lock"
+OWNER_BYTES = 20
+"""Of the process id at the start of the lock file; the number of the newest segment follows."""
+SNAPSHOT = "snapshot"
+Listing = dict[str, tuple[int, int, int]]
+"""Inode, size and time of change in ns of files, by name."""
 TRIES, PAUSE = 10, 0.02
 """Times that the lock is tried, and seconds between them."""
 _SEGMENT = re.compile(r"(\d{8})\.segment")
@@ -69,13 +76,13 @@ def unfinished(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.unfinished"))
 
 
-def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
+def listing(directory: Path) -> Listing:
     """Identity, size and time of change of each of a store's files, by name: what differs when the writer did anything.
 
     Raises:
         StoreError: the file system refused.
     """
-    found: dict[str, tuple[int, int, int]] = {}
+    found: Listing = {}
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -108,15 +115,30 @@ def lock(directory: Path) -> int:
         raise StoreError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         _locked(file)
-    except OSError as error:
-        owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+    except BlockingIOError as error:
+        owner = os.pread(file, OWNER_BYTES, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(file)
         raise StoreLocked(
             f"The process {owner} writes to {directory}; a store has one writer. Open it for reading, or end that one."
         ) from error
-    os.ftruncate(file, 0)
-    os.pwrite(file, str(os.getpid()).encode(), 0)
+    except OSError as error:
+        os.close(file)
+        raise StoreError(f"{path} cannot be locked: {error.strerror}.") from error
+    with suppress(OSError):  # it is for people, and a full drive is what a writer may be here to mend
+        os.pwrite(file, str(os.getpid()).encode().ljust(OWNER_BYTES), 0)
     return file
+
+
+def last_segment(lock: int) -> int:
+    """The highest number that a segment ever had, as far as `lock` was told; 0 if it was not."""
+    text = os.pread(lock, 20, OWNER_BYTES).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else 0
+
+
+def note_segment(lock: int, number: int) -> None:
+    """Tell `lock` of a new segment: who has an old file of its number open must never meet a new one."""
+    with suppress(OSError):  # after a restart of the machine nobody has one open
+        os.pwrite(lock, str(number).encode().ljust(20), OWNER_BYTES)
 
 
 def _locked(file: int) -> None:

@@ -23,6 +23,7 @@ Layout = tuple[tuple[str, int], ...]
 """Names and bytes of a bundle's parts, in the order on disk."""
 REMOVED = ""
 """Name of a part that is no longer there; its place is kept, and may be a hole in the file."""
+GIVEN_UP = "part {}: it was given up meanwhile"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,12 @@ def layout_of(parts: Mapping[str, Buffer]) -> Layout:
     """
     if not 1 <= len(parts) <= MAX_PARTS:
         raise BundleRefused(f"A bundle has {len(parts)} parts; it takes 1 to {MAX_PARTS}.")
-    for name in parts:
+    for name, data in parts.items():
+        if not isinstance(name, str) or not _is_buffer(data):
+            raise BundleRefused(
+                f"The part {name!r} is of type {type(data).__name__}; a part is a name and something with a buffer, "
+                "such as bytes, memoryview or a numpy array."
+            )
         size = len(name.encode("utf-8", "surrogatepass"))
         if not 1 <= size <= MAX_NAME_BYTES or not name.isprintable():
             raise BundleRefused(
@@ -62,6 +68,14 @@ def layout_of(parts: Mapping[str, Buffer]) -> Layout:
             f"The parts {', '.join(scattered)} are not contiguous in memory; give copies that are."
         )
     return tuple((name, view.nbytes) for name, view in views.items())
+
+
+def _is_buffer(data: object) -> bool:
+    try:
+        memoryview(data)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def image_blocks(layout: Layout) -> int:
@@ -81,9 +95,14 @@ def places(layout: Layout) -> Iterator[tuple[str, int, int, int]]:
 def fill(image: memoryview, parts: Mapping[str, Buffer]) -> None:
     """Copy the payloads of `parts` to where they go, padded with zeros, without headers and checksums (`seal`)."""
     for (_, _, start, length), data in zip(places(layout_of(parts)), parts.values(), strict=True):
-        image[start : start + length] = memoryview(data).cast("B")
+        image[start : start + length] = _flat(data)
         end = start + blocks(length) * BLOCK
         image[start + length : end] = bytes(end - start - length)
+
+
+def _flat(data: Buffer) -> memoryview:
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def seal(image: memoryview, bundle: Bundle, layout: Layout) -> None:
@@ -118,11 +137,13 @@ def damaged(
     """
     there = [part for part in layout if part[0] != REMOVED]
     for header, payload, (name, length) in zip(headers, payloads, there, strict=True):
-        if header is None or header.kind is not Kind.PART:
+        if header is None or header.kind not in (Kind.PART, Kind.GONE):
             return f"part {name}: its header is damaged"
         found = (header.namespace, header.key, header.parent, header.sequence, header.name, header.length)
         if found != (bundle.namespace, bundle.key, bundle.parent, bundle.sequence, name, length):
             return f"part {name}: its header is that of another record"
+        if header.kind is Kind.GONE:
+            return GIVEN_UP.format(name)
         if checksum(payload) != header.payload:
             return f"part {name}: its checksum does not fit"
     return ""

@@ -7,6 +7,7 @@ by comparing the whole key. New rows go into a dictionary until there are many; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,41 @@ ROW = np.dtype(
 )
 """One bundle: 32-byte digests, its number, its segment, first block and blocks there, and its layout's number."""
 NEW_LIMIT = 1 << 16
+COMPACT_FROM = 1 << 12
 _FIRST_ROOM = 1 << 10
 
 Rows = NDArray[np.void]
 Numbers = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class View:
+    """An index at one moment, which does not change any more.
+
+    Attributes:
+        rows: all, those of removed bundles included.
+        alive: which are of bundles that are there.
+        used: when each was used last.
+        layouts: by number.
+    """
+
+    rows: Rows
+    alive: NDArray[np.bool_]
+    used: NDArray[np.uint64]
+    layouts: Sequence[Layout]
+
+
 class Index:
-    """The bundles of a store, by number of the row in which each stands. Rows never move; removed ones are marked."""
+    """The bundles of a store, by number of the row in which each stands.
+
+    Removed ones are marked. `add` may give rows other numbers, when most of them are of removed bundles.
+    """
 
     def __init__(self) -> None:
         self._rows: Rows = np.zeros(_FIRST_ROOM, ROW)
         self._alive = np.zeros(_FIRST_ROOM, bool)
         self._hidden = np.zeros(_FIRST_ROOM, bool)
-        self._used = np.zeros(_FIRST_ROOM, np.uint32)
+        self._used = np.zeros(_FIRST_ROOM, np.uint64)
         self._count = 0
         self._tick = 0
         self._layouts: list[Layout] = []
@@ -65,9 +87,13 @@ class Index:
         return self._alive[: self._count]
 
     @property
-    def used(self) -> NDArray[np.uint32]:
+    def used(self) -> NDArray[np.uint64]:
         """When each row was used last: a number that rises with every `touch`."""
         return self._used[: self._count]
+
+    def view(self) -> View:
+        """The index now; rows are shared, for they only change in their layouts."""
+        return View(self.rows, self.alive.copy(), self.used.copy(), tuple(self._layouts))
 
     def layout(self, row: int) -> Layout:
         """Names and bytes of the parts of a row's bundle."""
@@ -89,8 +115,10 @@ class Index:
         """Every layout, by number."""
         return self._layouts
 
-    def add(self, rows: Rows) -> int:
-        """Append rows of bundles that are there; returns the first one's number."""
+    def add(self, rows: Rows) -> None:
+        """Append rows of bundles that are there."""
+        if self._count + len(rows) > len(self._rows) and self._mostly_dead():
+            self._sort()
         first, last = self._count, self._count + len(rows)
         if last > len(self._rows):
             room = max(last, 2 * len(self._rows))
@@ -104,7 +132,6 @@ class Index:
             self._new.update((key.tobytes(), first + i) for i, key in enumerate(rows["key"]))
         else:
             self._sort()
-        return first
 
     def adopt(self, rows: Rows) -> None:
         """Have rows for its first ones; the array is the index's own from then on."""
@@ -112,9 +139,28 @@ class Index:
             raise ValueError(f"The index has {self._count:,} rows already.")
         self._rows = rows
         self._alive, self._hidden = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
-        self._used = np.zeros(len(rows), np.uint32)
+        self._used = np.zeros(len(rows), np.uint64)
         self._show(0, len(rows))
         self._sort()
+
+    def restore(self, layouts: Sequence[Layout], rows: Rows, used: NDArray[np.uint64]) -> None:
+        """Have what `sorted_rows` gave for its first rows; the arrays are the index's own from then on."""
+        for layout in layouts:
+            self.layout_number(layout)
+        if not len(rows):
+            return
+        self._rows, self._used, self._count = rows, used, len(rows)
+        self._alive, self._hidden = np.ones(len(rows), bool), np.zeros(len(rows), bool)
+        self._tick = int(used.max(initial=0))
+        self._sorted = rows.view("<u8").reshape(-1, ROW.itemsize // 8)[:, 0].copy()
+        self._order = np.arange(len(rows), dtype=np.uint32)
+
+    def sorted_rows(self) -> tuple[Rows, NDArray[np.uint64]]:
+        """Copies of the rows that are there, by the first eight bytes of their keys, and when each was used."""
+        self._sort()
+        flat = self.rows.view(np.uint8).reshape(-1, ROW.itemsize)[self._order]
+        found: Rows = flat.view(ROW).reshape(-1)
+        return found, self._used[self._order]
 
     def _show(self, first: int, last: int) -> None:
         self._alive[first:last] = True
@@ -208,11 +254,24 @@ class Index:
         return newest
 
     def _sort(self) -> None:
+        if self._mostly_dead():
+            self._compact()
         living = np.flatnonzero(self.alive).astype(np.uint32)
         first = _words(self._rows["key"][living])[:, 0]
         order = np.argsort(first, kind="stable")
         self._sorted, self._order = first[order], living[order]
         self._new.clear()
+
+    def _mostly_dead(self) -> bool:
+        return self._count > COMPACT_FROM and 2 * int(np.count_nonzero(self.alive)) < self._count
+
+    def _compact(self) -> None:
+        """Leave the rows of removed bundles out; the others get new numbers."""
+        living = np.flatnonzero(self.alive)
+        flat = self.rows.view(np.uint8).reshape(-1, ROW.itemsize)[living]
+        self._rows = flat.view(ROW).reshape(-1)
+        self._used, self._hidden = self._used[living], self._hidden[living]
+        self._alive, self._count = np.ones(len(living), bool), len(living)
 
 
 def _column(keys: Sequence[bytes]) -> Rows:

@@ -6,7 +6,7 @@ A key never becomes part of a path, so `/`, `..`, NUL and ten kilobytes are keys
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 DIGEST_BYTES = 32
 _PERSON = b"penny-cache key"
@@ -35,9 +35,22 @@ def digest(key: str | bytes) -> bytes:
     """
     if isinstance(key, Digest):
         return key
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"A key is text or bytes, and {key!r} is of type {type(key).__name__}.")
     data = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
     kind = b"t" if isinstance(key, str) else b"b"
     return hashlib.blake2b(kind + data, digest_size=DIGEST_BYTES, person=_PERSON).digest()
+
+
+def digests(chain: Sequence[str | bytes]) -> list[bytes]:
+    """The digests of a chain of keys.
+
+    Raises:
+        TypeError: it is one key, or has something else than keys.
+    """
+    if isinstance(chain, str | bytes):
+        raise TypeError(f"A chain is a sequence of keys, and {chain[:40]!r} is one key.")
+    return [digest(key) for key in chain]
 
 
 def chain(pages: Iterable[bytes], start: bytes = b"") -> Iterator[Digest]:

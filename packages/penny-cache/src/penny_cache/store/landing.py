@@ -51,6 +51,7 @@ def landings(position: int, layout: Layout, place: Place) -> list[Landing]:
         memory = place(position, name, length)
         if memory is None:
             continue
+        memory = memoryview(memory)
         if memory.readonly or not memory.c_contiguous or memory.nbytes < length:
             raise ValueError(
                 f"The memory for the part {name} has {memory.nbytes:,} bytes{' that are read-only' * memory.readonly}; "

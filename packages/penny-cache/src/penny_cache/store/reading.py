@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import errno
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from penny_cache.engine import Engine, Transfer, Transferred
-from penny_cache.store.errors import StoreError
+from penny_cache.store.errors import CLOSED, StoreError
 from penny_cache.store.handles import Handles
-from penny_cache.store.image import Bundle, Layout, damaged, places
+from penny_cache.store.image import GIVEN_UP, REMOVED, Bundle, Layout, check_image, damaged, places
 from penny_cache.store.landing import Place, landings, scatter
 from penny_cache.store.memory import Buffer, Pool
-from penny_cache.store.records import BLOCK, unpack
+from penny_cache.store.records import BLOCK, Kind, unpack
+
+logger = logging.getLogger(__name__)
 
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 """Errors that say nothing about the file."""
 WAIT = 60.0
 """Seconds that a load waits for memory which other loads hold."""
+SHARES = 4
+"""One load takes one part in so many of the memory, so that one that nobody asks on holds up no other."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,13 @@ class Broken:
         spot: of the bundle.
         why: end of a sentence.
         error: of the call that could not read it; None where the bytes came, and are not those that were stored.
+        gone: names of the parts that were given up since the index was read; an empty one for all of the bundle.
     """
 
     spot: Spot
     why: str
     error: OSError | None = None
+    gone: tuple[str, ...] = ()
 
 
 @dataclass
@@ -67,14 +75,15 @@ class Reader:
     """Loads chains of one store.
 
     Args:
-        handles, engine: of the store.
-        memory: bytes of one load that are under way, and of all loads together that pass through the store's memory.
+        directory, handles, engine: of the store.
+        memory: bytes that pass through the store's memory, of all loads together; one takes a quarter, or one bundle.
         broken: told of each bundle that did not come.
     """
 
     def __init__(
-        self, handles: Handles, engine: Engine, memory: int, broken: Callable[[Broken], None]
+        self, directory: Path, handles: Handles, engine: Engine, memory: int, broken: Callable[[Broken], None]
     ) -> None:
+        self._directory, self._closed = directory, False
         self._handles, self._engine, self._broken = handles, engine, broken
         self._pool = Pool(memory)
 
@@ -105,7 +114,8 @@ class Reader:
                 yield position
 
     def close(self) -> None:
-        """Free what is kept for later loads."""
+        """Start no more reads, and free what is kept for later loads."""
+        self._closed = True
         self._pool.clear()
 
     def _under_way(
@@ -115,9 +125,16 @@ class Reader:
         started = flying = 0
         try:
             while ahead or started < len(spots):
-                while started < len(spots) and (not ahead or flying < self._pool.limit):
+                while started < len(spots) and (not ahead or flying < self._pool.limit // SHARES):
                     spot = spots[started]
-                    job = start(started, spot, 0.0 if ahead else WAIT)
+                    if ahead and not self._handles.room(spot.segment):
+                        break
+                    try:
+                        job = start(started, spot, 0.0 if ahead else WAIT)
+                    except (StoreError, ValueError):
+                        if not ahead:
+                            raise
+                        break  # those before it come first
                     if job is None:
                         break
                     ahead.append(job)
@@ -171,13 +188,21 @@ class Reader:
     def _read(self, job: _Job, runs: Sequence[tuple[int, list[memoryview]]]) -> None:
         if not runs:
             return
+        if self._closed:
+            job.buffer.close()
+            raise StoreError(CLOSED.format(self._directory))
         try:
             job.file = self._handles.take(job.spot.segment)
         except OSError as error:
             job.refused = error
             return
         start = job.spot.offset * BLOCK
-        job.done = [self._engine.read(Transfer(job.file, start + offset, views)) for offset, views in runs]
+        for offset, views in runs:
+            try:
+                job.done.append(self._engine.read(Transfer(job.file, start + offset, views)))
+            except RuntimeError as error:  # the engine was shut down meanwhile
+                self._end(job)
+                raise StoreError(CLOSED.format(self._directory)) from error
 
     def _came(self, job: _Job) -> bool:
         errors = [done.exception() for done in job.done] if job.refused is None else [job.refused]
@@ -186,15 +211,54 @@ class Reader:
                 raise error
             self._broken(Broken(job.spot, f"it cannot be read ({error.strerror})", error))
             return False
+        why, gone = self._verified(job)
+        if why and not gone:
+            # Before a bundle is forgotten for good: memory, ours or the caller's, may be what is wrong.
+            why = self._again(job)
+        if why:
+            self._broken(Broken(job.spot, why, gone=gone))
+        return not why
+
+    def _verified(self, job: _Job) -> tuple[str, tuple[str, ...]]:
+        """Why what was read is not the bundle, and which parts were given up; empty when it is."""
         for source, target in job.copies:
             target[:] = source
         headers = [unpack(view) for view in job.headers]
         why = damaged(headers, job.payloads, job.spot.bundle, job.layout)
-        if why:
-            if headers[0] is None and not any(job.headers[0]):
-                why = "its place is empty: it was given up meanwhile, or its file was damaged"
-            self._broken(Broken(job.spot, why))
-        return not why
+        if not why:
+            return "", ()
+        gone = tuple(header.name for header in headers if header is not None and header.kind is Kind.GONE)
+        if gone and why in [GIVEN_UP.format(name) for name in gone]:
+            return why, gone
+        if headers[0] is None and not any(job.headers[0]):
+            return "its place is empty: it was given up meanwhile, or its file was damaged", ("",)
+        return why, ()
+
+    def _again(self, job: _Job) -> str:
+        """Read a bundle once more, into memory of its own; why it is damaged there too, empty if it came after all."""
+        spot = job.spot
+        names = [name for name, _ in job.layout if name != REMOVED]
+        with Buffer(spot.blocks * BLOCK) as view, self._handles.reading(spot.segment) as file:
+            try:
+                self._engine.read(Transfer(file, spot.offset * BLOCK, [view])).result()
+            except (OSError, RuntimeError) as error:
+                return f"it cannot be read again ({error})"
+            if why := check_image(view, spot.bundle, spot.layout):
+                return why
+            found = {name: view[at : at + size] for name, _, at, size in places(spot.layout)}
+            for name, target in zip(names, job.payloads, strict=True):
+                target[:] = found[name]
+            wrong = [name for name, target in zip(names, job.payloads, strict=True) if target != found[name]]
+            found.clear()
+        if wrong:
+            raise StoreError(
+                f"The memory for {', '.join(wrong)} of a bundle changes while it is restored: something else writes to "
+                "it."
+            )
+        logger.warning(
+            "A bundle of %s came right at the second reading only; memory may be faulty.", self._directory
+        )
+        return ""
 
     def _end(self, job: _Job) -> None:
         for done in job.done:

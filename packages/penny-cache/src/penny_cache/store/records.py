@@ -7,7 +7,7 @@ payload starts where O_DIRECT may read it. All numbers are little-endian.
 |---|---|---|
 | 0 | 8 | magic `PENNYREC` |
 | 8 | 2 | version, 1 |
-| 10 | 1 | kind: 1 start of a segment, 2 part, 3 commit |
+| 10 | 1 | kind: 1 start of a segment, 2 part, 3 commit, 4 a part that was given up, whose payload may be a hole |
 | 11 | 1 | length of the part's name |
 | 12 | 4 | parts of the bundle (commit), else 0 |
 | 16 | 8 | payload bytes |
@@ -53,6 +53,7 @@ class Kind(enum.IntEnum):
     START = 1
     PART = 2
     COMMIT = 3
+    GONE = 4
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)

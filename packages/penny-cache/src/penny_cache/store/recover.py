@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from penny_cache.engine import Engine, Transfer
-from penny_cache.store import files, sidecar
+from penny_cache.store import files, sidecar, snapshot
 from penny_cache.store.errors import StoreError, StoreVersion
-from penny_cache.store.image import REMOVED, Layout, damaged, places
+from penny_cache.store.image import Layout, check_image
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.memory import Buffer
 from penny_cache.store.reading import SHORTAGE
-from penny_cache.store.records import BLOCK, foreign_version, unpack
+from penny_cache.store.records import BLOCK, foreign_version
 from penny_cache.store.segment import index_of
 from penny_cache.store.walk import Found, walk
 
@@ -58,7 +58,6 @@ def recover(
     engine: Engine,
     *,
     repair: bool,
-    snapshots: Collection[str] = (),
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Recovered:
     """Read what is in a store's directory.
@@ -67,27 +66,25 @@ def recover(
         directory, namespace, engine: of the store.
         repair: for the writer. Payloads of walked segments are verified, the segments get an index file, and files that
             a writer left half done go. A reader leaves that to the writer, and finds damage when it reads it.
-        snapshots: names of parts that eviction may have made a hole of, in a bundle that stays.
         progress: told how many segments are done, of how many.
 
     Raises:
         StoreVersion: a segment is of another version of the format.
         StoreError: the file system refused.
     """
-    return _Recovery(directory, namespace, engine, repair, frozenset(snapshots)).run(progress)
+    return _Recovery(directory, namespace, engine, repair).run(progress)
 
 
 class _Recovery:
-    def __init__(
-        self, directory: Path, namespace: bytes, engine: Engine, repair: bool, snapshots: frozenset[str]
-    ) -> None:
+    def __init__(self, directory: Path, namespace: bytes, engine: Engine, repair: bool) -> None:
         self._directory, self._namespace, self._engine, self._repair = directory, namespace, engine, repair
-        self._snapshots = snapshots
         self._found = Recovered()
         self._rows: list[memoryview] = []
 
     def run(self, progress: Callable[[int, int], None]) -> Recovered:
         found = self._found
+        if self._snapshot():
+            return found
         segments, indexes = files.segments(self._directory), files.indexes(self._directory)
         found.next_segment = max([0, *segments, *indexes]) + 1
         for done, number in enumerate(segments):
@@ -109,11 +106,27 @@ class _Recovery:
         found.stale = set(found.index.rows["segment"][~found.index.alive].tolist())
         if len(found.index.rows):
             found.sequence = int(found.index.rows["sequence"].max()) + 1
-        for number in found.walked:
-            self._seal(number)
+        # An index may leave out what a later segment replaces: that one must have its name for good first.
+        if found.walked and self._repair and self._sync_names():
+            for number in found.walked:
+                self._seal(number)
         if self._repair:
             self._tidy(set(indexes) - set(segments))
         return found
+
+    def _snapshot(self) -> bool:
+        """Take all from the snapshot, if there is one that holds."""
+        kept = snapshot.read(self._directory, self._namespace, files.listing(self._directory))
+        if self._repair:
+            # It holds until something changes: then it would not fit the files, but better it is not there at all.
+            self._remove([self._directory / files.SNAPSHOT, *files.unfinished(self._directory)])
+            self._sync_names()
+        if kept is None:
+            return False
+        found = self._found
+        found.index.restore(kept.layouts, kept.rows, kept.used)
+        found.segments, found.next_segment, found.sequence = kept.segments, kept.next_segment, kept.sequence
+        return True
 
     def _segment(self, number: int) -> None:
         path = files.segment_path(self._directory, number)
@@ -162,19 +175,10 @@ class _Recovery:
             self._engine.close(file)
 
     def _verified(self, file: int, one: Found) -> Found | None:
-        """The bundle without parts that were given up; None if a part is not what its header says."""
+        """The bundle; None if a part is not what its header says."""
         with Buffer(one.blocks * BLOCK) as view:
             self._engine.read(Transfer(file, one.offset * BLOCK, [view])).result()
-            layout = []
-            for name, at, start, length in places(one.layout):
-                header, payload = unpack(view[at : at + BLOCK]), view[start : start + length]
-                if damaged([header], [payload], one.bundle, ((name, length),)):
-                    # A hole that eviction made leaves the header whole. Of any other part it is a write that was torn.
-                    if header is None or name not in self._snapshots or any(payload):
-                        return None
-                    name = REMOVED
-                layout.append((name, length))
-        return Found(one.bundle, tuple(layout), one.offset, one.blocks)
+            return None if check_image(view, one.bundle, one.layout) else one
 
     def _add(self, beside: sidecar.Sidecar) -> None:
         index = self._found.index
@@ -186,8 +190,6 @@ class _Recovery:
         self._rows.append(rows.view(np.uint8).data)
 
     def _seal(self, number: int) -> None:
-        if not self._repair:
-            return
         path, end = files.segment_path(self._directory, number), self._found.segments[number]
         try:
             self._engine.truncate(path, end * BLOCK)
@@ -198,11 +200,22 @@ class _Recovery:
             logger.warning("The segment %d of %s was not sealed: %s", number, self._directory, error)
 
     def _tidy(self, orphans: set[int]) -> None:
-        gone = [files.index_path(self._directory, number) for number in orphans]
         empty = set(self._found.segments) - set(np.unique(self._found.index.rows["segment"]).tolist())
-        for number in empty:
-            gone += [files.segment_path(self._directory, number), files.index_path(self._directory, number)]
-        for path in [*gone, *files.unfinished(self._directory)]:
+        self._remove([files.segment_path(self._directory, number) for number in empty])
+        # A power cut must not keep a segment and lose the index that says that it is empty.
+        if not empty or self._sync_names():
+            self._remove([files.index_path(self._directory, number) for number in orphans | empty])
+
+    def _sync_names(self) -> bool:
+        try:
+            self._engine.sync_directory(self._directory)
+        except OSError as error:
+            logger.warning("The directory %s cannot be synced: %s", self._directory, error)
+            return False
+        return True
+
+    def _remove(self, paths: list[Path]) -> None:
+        for path in paths:
             try:
                 self._engine.unlink(path)
             except OSError as error:

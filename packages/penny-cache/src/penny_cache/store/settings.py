@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from penny_cache.store.records import BLOCK
 
 MIB = 1 << 20
+MOST_BLOCKS = (1 << 32) - 1
+"""Of a segment: places in it have 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Settings:
         budget: bytes that the store may take on the drive; None for no limit. A segment takes a quarter of it at most.
         free_floor: bytes that stay free on its file system.
         snapshots: names of parts that a prefix needs at its end only; inside a path they are given up first.
-        open_files: segments that stay open for reading.
+        open_files: segments that are open for reading at a time.
     """
 
     segment_bytes: int = 256 * MIB
@@ -32,6 +34,16 @@ class Settings:
     open_files: int = 64
 
     def __post_init__(self) -> None:
+        for name in ("segment_bytes", "write_memory", "read_memory", "budget", "free_floor", "open_files"):
+            value = getattr(self, name)
+            if not (value is None and name == "budget") and (type(value) is not int or value < 0):
+                raise ValueError(f"{name} is {value!r}; give a whole number that is not negative.")
+        if isinstance(self.snapshots, str):
+            raise ValueError(f"snapshots is the text {self.snapshots!r}; give a set of names.")
+        if self.segment_bytes > MOST_BLOCKS * BLOCK:
+            raise ValueError(
+                f"segment_bytes is {self.segment_bytes:,}; at most {MOST_BLOCKS * BLOCK:,} fit the format."
+            )
         if self.budget is not None and self.budget < 16 * BLOCK:
             raise ValueError(
                 f"A budget of {self.budget:,} bytes holds no bundle; give {16 * BLOCK:,} or more."

@@ -6,9 +6,11 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,15 +19,17 @@ import numpy as np
 from penny_cache.engine import Engine
 from penny_cache.engine.choose import default_engine
 from penny_cache.namespace import Namespace, NamespaceError, lease
-from penny_cache.store import files
+from penny_cache.store import files, snapshot
 from penny_cache.store.collector import Collector, allocated
+from penny_cache.store.complaints import Complaints
 from penny_cache.store.counters import Counters, Tally
-from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
+from penny_cache.store.errors import CLOSED, BundleRefused, StoreBusy, StoreError
 from penny_cache.store.handles import Handles
-from penny_cache.store.image import Bundle, Layout
+from penny_cache.store.image import REMOVED, Bundle, Layout
 from penny_cache.store.index import Index, Rows
-from penny_cache.store.keys import digest
+from penny_cache.store.keys import digest, digests
 from penny_cache.store.landing import Place
+from penny_cache.store.pins import Pins
 from penny_cache.store.reading import SHORTAGE, Broken, Reader, Spot
 from penny_cache.store.records import BLOCK, NO_KEY
 from penny_cache.store.records import Buffer as Data
@@ -58,7 +62,7 @@ class Survey:
     """What a store holds at one moment.
 
     Attributes:
-        rows: one for each bundle that is there, a copy, in no order; see `index.ROW`.
+        rows: one for each bundle that is there, a copy, in the order in which they were stored; see `index.ROW`.
         layouts: names and bytes of parts, by the number that rows have.
     """
 
@@ -75,35 +79,40 @@ class Store:
         self._engine = engine
         self._guard = threading.RLock()
         self._tally = Tally()
+        self._closed = False
         self._held = ExitStack()
+        lock = -1
         try:
             self._held.enter_context(lease.hold(self.path))
             if writable:
-                self._held.callback(os.close, files.lock(self.path))
+                lock = files.lock(self.path)
+                self._held.callback(os.close, lock)
             self._seen = {} if writable else files.listing(self.path)
-            self.recovered = recover(
-                self.path, self._namespace, engine, repair=writable, snapshots=settings.snapshots
-            )
+            self.recovered = recover(self.path, self._namespace, engine, repair=writable)
         except BaseException:
             self._held.close()
             engine.shutdown()
             raise
         self._index = self.recovered.index
         self._handles = Handles(self.path, engine, settings.open_files)
-        self._reader = Reader(self._handles, engine, settings.read_memory, self._did_not_come)
+        self._reader = Reader(self.path, self._handles, engine, settings.read_memory, self._did_not_come)
+        self._complaints = Complaints(f"Bundles of {self.path} are not used any more")
+        self._pins = Pins()
         self._collector: Collector | None = None
         self._writer: Writer | None = None
         if writable:
             self._collector = Collector(
                 self.path, self._namespace, engine, index=self._index, guard=self._guard, settings=settings,
-                tally=self._tally, open_segments=self._open_segments, forget_file=self._handles.forget,
+                tally=self._tally, pins=self._pins, forget_file=self._handles.forget,
             )  # fmt: skip
             self._collector.stale |= self.recovered.stale
             self._writer = Writer(
                 self.path, self._namespace, engine, self._index, self._guard,
-                first_segment=self.recovered.next_segment, first_sequence=self.recovered.sequence,
-                settings=settings, tally=self._tally, collector=self._collector,
+                first_segment=max(self.recovered.next_segment, files.last_segment(lock) + 1),
+                first_sequence=self.recovered.sequence, settings=settings, tally=self._tally,
+                collector=self._collector, note_segment=partial(files.note_segment, lock),
             )  # fmt: skip
+        _open_stores.add(self)
 
     def __enter__(self) -> Store:
         return self
@@ -138,7 +147,10 @@ class Store:
     def survey(self) -> Survey:
         """A copy of the index, for tables and for reading every bundle (`load([Digest(row["key"])])`)."""
         with self._guard:
-            return Survey(self._index.rows[self._index.alive].copy(), tuple(self._index.layouts))
+            rows, _ = self._index.sorted_rows()
+            layouts = tuple(self._index.layouts)
+        flat = rows.view(np.uint8).reshape(-1, rows.dtype.itemsize)
+        return Survey(flat[np.argsort(rows["sequence"])].view(rows.dtype).reshape(-1), layouts)
 
     def refresh(self) -> bool:
         """See what the writer did since this reader was opened; whether there was anything.
@@ -148,12 +160,14 @@ class Store:
         """
         if self._writer is not None:
             raise StoreError(f"{self.path} is open for writing; only readers need to look again.")
+        self._check()
         seen = files.listing(self.path)
         if seen == self._seen:
             return False
         recovered = recover(self.path, self._namespace, self._engine, repair=False)
         with self._guard:
             self.recovered, self._index, self._seen = recovered, recovered.index, seen
+        self._handles.forget()
         return True
 
     def collect(self, size: int) -> int:
@@ -172,14 +186,7 @@ class Store:
         Raises:
             StoreError: the store is open for reading, or the file system refused.
         """
-        collector = self._giver()
-        with self._guard:
-            found = self._index.find_keys(
-                np.frombuffer(b"".join(map(digest, keys)), self._index.rows["key"].dtype)
-            )
-            rows = np.unique(found[found >= 0])
-        collector.forget(rows)
-        return len(rows)
+        return self._giver().forget(digests(keys))
 
     @contextmanager
     def pinned(self, chain: Sequence[Key]) -> Iterator[int]:
@@ -187,23 +194,36 @@ class Store:
 
         Of a reader this holds nothing back: the writer of another process knows nothing of it.
         """
+        self._check()
+        keys = digests(chain)
         with self._guard:
-            rows = self._index.chain([digest(key) for key in chain]).tolist()
-            self._pin(rows, 1)
+            keys = keys[: len(self._index.chain(keys))]
+            self._pins.hold(keys)
         try:
-            yield len(rows)
+            yield len(keys)
         finally:
-            self._pin(rows, -1)
+            with self._guard:
+                self._pins.release(keys)
 
     def close(self) -> None:
-        """Write what waits, seal the segment, let others write."""
-        if self._writer is not None:
+        """Write what waits, seal the segment, let others write. Loads that are under way end with a StoreError."""
+        with self._guard:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        _open_stores.discard(self)
+        if self._writer is not None and self._collector is not None:
             self._writer.close()
-        if self._collector is not None:
             self._collector.close()
+            self._snapshot(self._writer)
         self._reader.close()
-        self._handles.close()
         self._engine.shutdown()
+        self._handles.forget()
+        self._held.close()
+
+    def forked(self) -> None:
+        """Let go of everything, in a child process that has this store by a fork: it is the parent's."""
+        self._closed = True
         self._held.close()
 
     def put(
@@ -226,14 +246,15 @@ class Store:
         Raises:
             BundleRefused: it can never be stored.
             StoreBusy: there was no room in the queue.
-            StoreError: the store is open for reading.
+            StoreError: the store is open for reading, or closed.
+            TypeError: a key is neither text nor bytes.
         """
+        self._check()
         if self._writer is None:
             raise StoreError(f"{self.path} is open for reading only.")
+        above = NO_KEY if parent is None else digest(parent)
         try:
-            ticket = self._writer.put(
-                digest(key), parts, NO_KEY if parent is None else digest(parent), wanted, wait
-            )
+            ticket = self._writer.put(digest(key), parts, above, Stage(wanted), wait)
         except BundleRefused:
             self._tally.add(refused=1)
             raise
@@ -245,13 +266,17 @@ class Store:
 
     def match(self, chain: Sequence[Key]) -> int:
         """How many bundles from the start of a chain are there, each with the one before as its parent."""
+        self._check()
+        keys = digests(chain)
         with self._guard:
-            return len(self._found([digest(key) for key in chain]))
+            return len(self._found(keys))
 
     def parts(self, chain: Sequence[Key]) -> list[frozenset[str]]:
         """Names of the parts of each bundle that `match` counts; for `hybrid.restorable`."""
+        self._check()
+        keys = digests(chain)
         with self._guard:
-            rows = self._found([digest(key) for key in chain])
+            rows = self._found(keys)
             named = {n: self._index.names(n) for n in set(self._index.rows["layout"][rows].tolist())}
             return [named[n] for n in self._index.rows["layout"][rows].tolist()]
 
@@ -259,15 +284,18 @@ class Store:
         """Load a chain in order, from its first bundle to the last that is there and whole.
 
         A bundle that turns out to be damaged ends the chain there and is not found again.
+
+        Raises:
+            StoreError: the store is closed, or other loads hold `read_memory` for a minute.
         """
-        spots, rows = self._spots(chain)
+        spots = self._spots(chain)
         try:
             loaded = self._timed(self._reader.load(spots))
             for position, parts in enumerate(loaded):
                 self._tally.add(loaded=1, bytes_read=spots[position].blocks * BLOCK)
                 yield Loaded(position, parts)
         finally:
-            self._pin(rows, -1)
+            self._let_go(spots)
 
     def restore(self, chain: Sequence[Key], place: Place) -> Iterator[int]:
         """Load a chain into memory of the caller; yields the position of each bundle when its bytes are verified there.
@@ -282,8 +310,9 @@ class Store:
 
         Raises:
             ValueError: memory that a part does not fit.
+            StoreError: as `load`; or something else writes to the memory meanwhile.
         """
-        spots, rows = self._spots(chain)
+        spots = self._spots(chain)
         read = [0] * len(spots)
 
         def counted(position: int, name: str, length: int) -> memoryview | None:
@@ -296,15 +325,29 @@ class Store:
                 self._tally.add(loaded=1, bytes_read=read[position])
                 yield position
         finally:
-            self._pin(rows, -1)
+            self._let_go(spots)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED.format(self.path))
+
+    def _snapshot(self, writer: Writer) -> None:
+        """Keep the index as one file, if each segment has a whole index file as well."""
+        try:
+            listing = files.listing(self.path)
+            if len(listing) != 2 * len(files.segments(self.path)):
+                return
+            with self._guard:
+                kept = snapshot.of(self._index, writer.next_segment, writer.next_sequence, listing)
+            snapshot.write(self.path, self._namespace, kept, self._engine)
+        except (OSError, StoreError) as error:
+            logger.warning("No snapshot of %s was written; opening it takes longer: %s", self.path, error)
 
     def _giver(self) -> Collector:
+        self._check()
         if self._collector is None:
             raise StoreError(f"{self.path} is open for reading only.")
         return self._collector
-
-    def _open_segments(self) -> set[int]:
-        return self._writer.open_segments() if self._writer is not None else set()
 
     def _found(self, keys: Sequence[bytes]) -> list[int]:
         every = self._index.find(keys)
@@ -315,14 +358,21 @@ class Store:
         )
         return rows
 
-    def _spots(self, chain: Sequence[Key]) -> tuple[list[Spot], list[int]]:
-        """Where the bundles of a chain are, and their rows, pinned."""
+    def _spots(self, chain: Sequence[Key]) -> list[Spot]:
+        """Where the bundles of a chain are; they stay there until they are let go."""
+        self._check()
+        keys = digests(chain)
         with self._guard:
-            rows = self._found([digest(key) for key in chain])
+            rows = self._found(keys)
             self._index.touch(np.array(rows, np.int64))
-            self._pin(rows, 1)
             self._tally.add(loads=1)
-            return [self._spot(self._index, row) for row in rows], rows
+            spots = [self._spot(self._index, row) for row in rows]
+            self._pins.hold((spot.bundle.key for spot in spots), (spot.segment for spot in spots))
+        return spots
+
+    def _let_go(self, spots: Sequence[Spot]) -> None:
+        with self._guard:
+            self._pins.release((spot.bundle.key for spot in spots), (spot.segment for spot in spots))
 
     def _spot(self, index: Index, row: int) -> Spot:
         found = index.rows[row]
@@ -332,11 +382,6 @@ class Store:
         return Spot(
             int(found["segment"]), int(found["offset"]), int(found["blocks"]), bundle, index.layout(row)
         )
-
-    def _pin(self, rows: Sequence[int], by: int) -> None:
-        if self._collector is not None:
-            with self._guard:
-                self._collector.pin(rows, by)
 
     def _timed(self, loading: Generator[T, None, None]) -> Iterator[T]:
         try:
@@ -361,17 +406,38 @@ class Store:
             row = int(self._index.find([spot.bundle.key])[0])
             if row < 0 or int(self._index.rows[row]["sequence"]) != spot.bundle.sequence:
                 return  # it was replaced meanwhile, or met before
-            if broken.error is not None:
-                self._index.hide(row)
-            else:
-                self._index.remove(np.array([row], np.int64))
-                if self._collector is not None:
-                    self._collector.stale.add(spot.segment)
-        self._tally.add(**{"unreadable" if broken.error is not None else "damaged": 1})
-        logger.warning(
-            "A bundle of %s is not used any more: segment %d, block %d: %s.",
-            self.path, spot.segment, spot.offset, broken.why,
-        )  # fmt: skip
+            count = self._note(row, broken)
+            if self._collector is not None and broken.error is None:
+                self._collector.stale.add(spot.segment)
+        self._tally.add(**{count: 1})
+        if count != "gone":
+            self._complaints.about(f"segment {spot.segment}, block {spot.offset}: {broken.why}")
+
+    def _note(self, row: int, broken: Broken) -> str:
+        """Take note in the index; the counter for it."""
+        if broken.error is not None:
+            self._index.hide(row)
+            return "unreadable"
+        if any(broken.gone):
+            layout = self._index.layout(row)
+            left = tuple((REMOVED if name in broken.gone else name, size) for name, size in layout)
+            self._index.set_layout(row, left)
+            return "gone"
+        self._index.remove(np.array([row], np.int64))
+        # The writer knows what it gave up itself, so to it an empty place is damage.
+        return "gone" if broken.gone and self._writer is None else "damaged"
+
+
+_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for store in list(_open_stores):
+        store.forked()
+
+
+# A child would keep the locks of its parent's stores for as long as it lives.
+os.register_at_fork(after_in_child=_forked)
 
 
 def open_store(

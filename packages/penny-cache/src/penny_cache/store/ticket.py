@@ -35,19 +35,19 @@ class Ticket:
 
     @property
     def error(self) -> Exception | None:
-        """Why it was not stored; None while nothing failed."""
+        """Why it goes no further; None while nothing failed."""
         return self._error
 
     def wait(self, stage: Stage | None = None, timeout: float | None = None) -> bool:
         """Wait for a stage, at first the one that was wanted; False if it was not reached in `timeout` seconds.
 
         Raises:
-            StoreError: the bundle could not be stored.
+            StoreError: it will not be reached.
         """
         until = self.wanted if stage is None else stage
         with self._changed:
             done = self._changed.wait_for(lambda: self._error is not None or self._stage >= until, timeout)
-        if self._error is not None:
+        if self._stage < until and self._error is not None:
             raise self._error
         return done
 

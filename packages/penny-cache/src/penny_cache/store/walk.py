@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from penny_cache.store.image import Bundle, Layout
+from penny_cache.store.image import REMOVED, Bundle, Layout
 from penny_cache.store.records import Header, Kind, unpack
 
 ReadBlock = Callable[[int], bytes]
@@ -62,5 +62,5 @@ def _bundle_at(read: ReadBlock, namespace: bytes, start: int, end: int) -> Found
                 return None
             bundle = Bundle(namespace, first.key, first.parent, first.sequence)
             return Found(bundle, tuple(layout), start, at - start)
-        layout.append((header.name, header.length))
+        layout.append((REMOVED if header.kind is Kind.GONE else header.name, header.length))
     return None

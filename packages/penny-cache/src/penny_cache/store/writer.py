@@ -6,6 +6,7 @@ Another one syncs, and seals segments: one that is full is synced and gets its i
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
@@ -19,10 +20,10 @@ import numpy as np
 
 from penny_cache.engine import Engine, Transfer, Transferred
 from penny_cache.store import segment as segments
-from penny_cache.store.collector import Collector
+from penny_cache.store.collector import REPLACED, Collector
 from penny_cache.store.complaints import Complaints
 from penny_cache.store.counters import Tally
-from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError
+from penny_cache.store.errors import CLOSED, BundleRefused, StoreBusy, StoreError
 from penny_cache.store.files import index_path, replace
 from penny_cache.store.image import Bundle, Layout, fill, image_blocks, layout_of, seal
 from penny_cache.store.index import ROW, Index
@@ -35,7 +36,7 @@ from penny_cache.store.ticket import Stage, Ticket
 
 logger = logging.getLogger(__name__)
 
-CLOSED = "The store is closed."
+UNSYNCED = "A bundle in {} is written and not durable: {}."
 ENDED = "The writer of %s ended"
 
 
@@ -57,6 +58,7 @@ class Writer:
         engine: moves the bytes.
         index: gets the bundles that are written; `guard` is held meanwhile.
         first_segment, first_sequence: numbers that are free from there on.
+        note_segment: told each number that a segment gets.
         settings, tally, collector: of the store.
     """
 
@@ -73,7 +75,9 @@ class Writer:
         settings: Settings,
         tally: Tally,
         collector: Collector,
+        note_segment: Callable[[int], None],
     ) -> None:
+        self._note_segment = note_segment
         self._collector, self._tally = collector, tally
         self._directory, self._namespace, self._engine = directory, namespace, engine
         self._index, self._guard = index, guard
@@ -87,11 +91,13 @@ class Writer:
         self._tickets: set[Ticket] = set()
         self._under_way = 0
         self._closing = False
+        self._fault: Exception | None = None
         self._active: Segment | None = None
         self._full: list[Segment] = []
         self._to_sync: list[_Job] = []
         # One thread, so that what is to be durable is synced before its segment is sealed and closed.
         self._syncer = ThreadPoolExecutor(1, "penny-cache-sync")
+        collector.open_ends, collector.sync_open = self.open_ends, self._sync_open_there
         self._thread = threading.Thread(target=self._run, name="penny-cache-writer", daemon=True)
         self._thread.start()
 
@@ -102,6 +108,8 @@ class Writer:
             BundleRefused: it can never be stored.
             StoreBusy: there was no room.
         """
+        if key == parent:
+            raise BundleRefused("A bundle cannot be its own parent.")
         layout = layout_of(parts)
         size = image_blocks(layout) * BLOCK
         if size > min(self._limit * BLOCK - BLOCK, self._pool.limit):
@@ -125,21 +133,32 @@ class Writer:
         with self._changed:
             if self._closing:
                 buffer.close()
-                raise StoreError(CLOSED)
+                raise StoreError(self._why_closed())
             self._waiting.append(job)
             self._tickets.add(job.ticket)
             self._changed.notify_all()
         return job.ticket
 
     @property
+    def next_segment(self) -> int:
+        """The first number that no segment has."""
+        return self._number
+
+    @property
+    def next_sequence(self) -> int:
+        """The first number that no bundle has."""
+        return self._sequence
+
+    @property
     def waiting(self) -> int:
         """Bytes that wait to be written."""
         return self._pool.used
 
-    def open_segments(self) -> set[int]:
-        """Numbers of the segments that are not sealed."""
+    def open_ends(self) -> dict[int, int]:
+        """Of the segments that are not sealed: number, and bytes that are given away."""
         with self._changed:
-            return {segment.number for segment in (*self._full, self._active) if segment is not None}
+            unsealed = [segment for segment in (*self._full, self._active) if segment is not None]
+            return {segment.number: segment.end * BLOCK for segment in unsealed}
 
     def close(self) -> None:
         """Write what waits, seal the segment, end the threads."""
@@ -160,12 +179,17 @@ class Writer:
     def _broke(self, error: Exception) -> None:
         """End after a fault of our own: nobody else would tell those who wait, and the queue would only fill."""
         with self._changed:
-            self._closing = True
+            self._closing, self._fault = True, error
             waiting = list(self._tickets)
             self._waiting.clear()
             self._changed.notify_all()
         for ticket in waiting:
             ticket.failed(_explained(self._directory, error))
+
+    def _why_closed(self) -> str:
+        if self._fault is None:
+            return CLOSED.format(self._directory)
+        return f"The writer of {self._directory} ended with a fault ({self._fault}); open the store again."
 
     def _later(self, work: Callable[[], None]) -> None:
         """Have the thread that syncs do something."""
@@ -185,15 +209,20 @@ class Writer:
                 self._changed.wait_for(
                     lambda: self._waiting or self._done or (self._closing and not self._under_way)
                 )
-                started = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                finished = [self._done.popleft() for _ in range(len(self._done))]
-                over = self._closing and not self._under_way and not started and not finished
+                job = self._waiting.popleft() if self._waiting else None
+                finished = self._take_done()
+                over = self._closing and not self._under_way and job is None and not finished
             if over:
                 break
-            for job in started:
-                self._start(job)
             self._finish(finished)
+            if job is not None:
+                self._start(job)
         self._retire()
+
+    def _take_done(self) -> list[tuple[_Job, Transferred]]:
+        finished = list(self._done)
+        self._done.clear()
+        return finished
 
     def _start(self, job: _Job) -> None:
         try:
@@ -220,6 +249,7 @@ class Writer:
             self._retire()
         limit = self._make_room(blocks)
         number, self._number = self._number, self._number + 1  # no number twice, even if this one fails
+        self._note_segment(number)
         self._active = segments.create(self._directory, number, self._namespace, limit, self._engine)
         offset = self._active.place(blocks)
         if offset is None:
@@ -229,17 +259,28 @@ class Writer:
     def _make_room(self, blocks: int) -> int:
         """Room for a segment that holds `blocks`; its limit. On a file system that is nearly full it is a small one."""
         least = blocks + 1
-        sizes = (self._limit, max(self._limit // 8, least), least)
-        limit = next((size for size in sizes if self._collector.fits(size * BLOCK)), least)
-        try:
-            self._collector.make_room(limit * BLOCK)
-        except StoreError:
+        sizes = [max(self._limit // part, least) for part in (1, 8, 64)]
+        limit = next((size for size in sizes if self._collector.cheap(size * BLOCK)), least)
+        while True:
+            try:
+                self._collector.make_room(limit * BLOCK)
+            except StoreError:
+                # What is being written or sealed may go as well once it is.
+                if not self._settle():
+                    raise
+            else:
+                return limit
+
+    def _settle(self) -> bool:
+        """Wait until some segment is sealed; False if none is going to be."""
+        with self._changed:
             if not self._full:
-                raise
-            # What is being sealed may go as well once it is.
-            self._syncer.submit(lambda: None).result()
-            self._collector.make_room(limit * BLOCK)
-        return limit
+                return False
+            self._changed.wait_for(lambda: self._done or any(not segment.under_way for segment in self._full))
+            finished = self._take_done()
+        self._finish(finished)
+        self._syncer.submit(lambda: None).result()
+        return True
 
     def _written(self, job: _Job, done: Transferred) -> None:
         with self._changed:
@@ -280,16 +321,42 @@ class Writer:
             segment = together[0].segment
             assert segment is not None
             try:
-                self._tally.add(syncs=1)
-                segments.sync(segment, self._directory, self._engine)
+                self._sync_one(segment)
             except OSError as error:
                 for job in together:
-                    self._failed(job, error)
+                    self._failed(job, StoreError(UNSYNCED.format(self._directory, _reason(error))))
             else:
                 self._tally.add(durable=len(together))
                 for job in together:
                     job.ticket.reached(Stage.DURABLE)
                     self._settled(job)
+
+    def _sync_one(self, segment: Segment) -> None:
+        self._tally.add(syncs=1)
+        segments.sync(segment, self._directory, self._engine)
+
+    def _sync_open(self) -> bool:
+        """Make durable what is written to the segments that are not sealed; in the thread that syncs."""
+        with self._changed:
+            unsealed = [segment for segment in (*self._full, self._active) if segment is not None]
+        try:
+            for segment in unsealed:
+                self._sync_one(segment)
+        except OSError as error:
+            logger.warning(
+                "The segments of %s that are written to cannot be synced: %s", self._directory, error
+            )
+            return False
+        return True
+
+    def _sync_open_there(self) -> bool:
+        """`_sync_open` for other threads."""
+        if not self.open_ends():
+            return True
+        try:
+            return self._syncer.submit(self._sync_open).result()
+        except RuntimeError:  # it was closed meanwhile, with all segments sealed
+            return not self.open_ends()
 
     def _failed(self, job: _Job, error: BaseException) -> None:
         self._tally.add(failed=1)
@@ -341,6 +408,9 @@ class Writer:
             segments.close_up(segment, self._directory, self._engine)
             with self._guard:
                 data = segments.index_of(segment.number, segment.end, self._namespace, self._index)
+                replaced = segment.number in self._collector.stale
+            if replaced and not self._sync_open():
+                raise OSError(errno.EIO, REPLACED)
             replace(index_path(self._directory, segment.number), data, self._engine)
         except OSError as error:
             # Its bundles are written; the next open finds them by walking the segment.
@@ -349,8 +419,12 @@ class Writer:
             self._engine.close(segment.file)
             with self._changed:
                 self._full.remove(segment)
+                self._changed.notify_all()
 
 
 def _explained(directory: Path, error: BaseException) -> StoreError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return StoreError(f"A bundle was not stored in {directory}: {reason}.")
+    return StoreError(f"A bundle was not stored in {directory}: {_reason(error)}.")
+
+
+def _reason(error: BaseException) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
