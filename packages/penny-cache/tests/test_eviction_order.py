@@ -87,8 +87,11 @@ def test_a_snapshot_that_went_before_is_none() -> None:
     index = forest([("a", "", True), ("b", "a", True), ("c", "b", True)])
     index.set_layout(1, (("kv", 100), (REMOVED, 9000)))
     assert order(index) == ["a-gdn", "c", "b", "a"]
+    named = list(victims(index.view(), {*STATE, REMOVED}, np.zeros(3, bool)))
+    assert [(v.row, v.parts) for v in named] == [(0, ("gdn",)), (2, ()), (1, ()), (0, ())]
     view = index.view()
-    index.set_layout(0, (("other", 100), (REMOVED, 9000)))  # a layout that the view does not know
+    for name in ("new", "newer"):  # layouts that the view does not know
+        index.set_layout(0, ((name, 100), (REMOVED, 9000)))
     assert [(v.row, v.parts) for v in chosen(view)] == [(2, ()), (1, ()), (0, ())]
 
 
@@ -98,6 +101,12 @@ def test_a_parent_that_is_missing_or_removed_makes_a_start() -> None:
     )
     index.remove(np.array([1]))
     assert order(index) == ["x-gdn", "a", "c", "y", "x"]
+
+
+def test_a_parent_is_known_by_its_whole_key() -> None:
+    """Were b taken for a child of a, for the eight bytes that they share, a would not be the first end."""
+    index = forest([("8 bytes. a", "", False), ("b", "8 bytes. other", False)])
+    assert order(index) == ["8 bytes. a", "b"]
 
 
 def test_what_is_its_own_parent_goes_last() -> None:

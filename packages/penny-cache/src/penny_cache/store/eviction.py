@@ -1,95 +1,201 @@
-"""What to give up for space, as a pure function of the index.
+"""What to give up for space, as a pure function of a view of the index.
 
-First the snapshots that nobody needs to go on from: those inside a linear path that has a later one. Then whole
-bundles from the ends of chains, the longest unused first, so that what is left is always a chain from its start.
-Branch points and tails keep their snapshots until they are such an end.
+1. Snapshots that nobody needs to go on from: those inside a linear path that has a later one. A path goes from a bundle
+   to its only child, and on to the first that has no child or several; those two, the tail and the branch point, keep
+   theirs.
+2. Whole bundles from the ends of chains, so that what is left is always a chain from its start. An end is a bundle
+   without children; its parent becomes one when its last child went.
+3. Bundles whose parents form a ring, one that is its own parent included. No store of sound callers has them; they are
+   never an end, and they have no start that others would need first. What hangs on a ring goes before it, in 2.
+
+In each of the three the longest unused goes first, and of those that were used at once the lowest row. What is kept
+stays with its snapshots, and so do all its ancestors, a whole ring among them; of ancestors only snapshots may go.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penny_cache.store.image import REMOVED
-from penny_cache.store.index import Index, Numbers
+from penny_cache.store.index import ROW, Numbers, View
+from penny_cache.store.keys import DIGEST_BYTES
 from penny_cache.store.records import BLOCK, blocks
 
+_WORDS = DIGEST_BYTES // 8
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Victim:
     """Something to give up.
 
     Attributes:
-        row: of the bundle.
+        row: of the bundle in the view; the index may have another one for it by now.
         parts: names of the parts to remove; none for the whole bundle.
         size: bytes on the drive that this frees.
+        key: of the bundle, 32 bytes.
+        sequence: number of the bundle, which tells it from one that replaced it.
     """
 
     row: int
     parts: tuple[str, ...]
     size: int
+    key: bytes
+    sequence: int
 
 
-def victims(index: Index, snapshots: Collection[str], kept: Collection[int]) -> Iterator[Victim]:
+def victims(view: View, snapshots: Collection[str], kept: NDArray[np.bool_]) -> Iterator[Victim]:
     """What to give up, in order, until the caller has enough.
 
+    The first one takes time for the whole view, the others only for themselves; but for the first of a ring, which
+    takes time for what is left.
+
     Args:
-        index: of the store; it must not change meanwhile.
+        view: of the index. Layouts of its rows may change meanwhile: one that the view does not know has no snapshots.
         snapshots: names of the parts that a prefix needs at its end only.
-        kept: rows that must stay as they are: pinned, being loaded, or in a segment that is not sealed.
+        kept: [rows of the view] which must stay as they are: pinned, being loaded, or in a segment that is not sealed.
     """
-    rows = np.flatnonzero(index.alive)
-    parents = _parents(index, rows)
-    children = np.bincount(parents[parents >= 0], minlength=len(index.rows))
-    gone: set[int] = set()
-    for victim in _redundant(index, rows, parents, children, snapshots):
-        if victim.row not in kept:
-            yield victim
-    # A bundle in `kept` keeps its whole chain: it is a child that never goes.
-    ends = [(int(index.used[row]), int(row)) for row in rows if not children[row] and row not in kept]
-    heapq.heapify(ends)
-    while ends:
-        _, row = heapq.heappop(ends)
-        gone.add(row)
-        yield Victim(row, (), int(index.rows[row]["blocks"]) * BLOCK)
-        parent = int(parents[row])
-        if parent >= 0:
-            children[parent] -= 1
-            if not children[parent] and parent not in kept:
-                heapq.heappush(ends, (int(index.used[parent]), parent))
+    if kept.shape != view.alive.shape:
+        raise ValueError(f"`kept` has shape {kept.shape}; the view has {len(view.alive):,} rows.")
+    parents = _parents(view)
+    children = np.bincount(parents[parents >= 0], minlength=len(parents))
+    yield from _redundant(view, parents, children, snapshots, kept)
+    left = view.alive.copy()
+    yield from _whole(view, _from_ends(parents, children, left, kept, view.used))
+    yield from _whole(view, _rings(parents, left, kept, view.used))
+
+
+def _whole(view: View, rows: Iterable[int]) -> Iterator[Victim]:
+    taken, keys, sequences = view.rows["blocks"], view.rows["key"], view.rows["sequence"]
+    for row in rows:
+        yield Victim(row, (), taken.item(row) * BLOCK, keys.item(row), sequences.item(row))
 
 
 def _redundant(
-    index: Index, rows: Numbers, parents: Numbers, children: NDArray[np.int64], snapshots: Collection[str]
+    view: View, parents: Numbers, children: Numbers, snapshots: Collection[str], kept: NDArray[np.bool_]
 ) -> Iterator[Victim]:
-    """Snapshots inside linear paths with a later one, the longest unused first."""
-    found: list[tuple[int, int]] = []
-    # From each end or branch point back to the branch point before: a path of only children.
-    for end in rows[children[rows] != 1].tolist():
-        row, later = end, False
-        while row >= 0 and (row == end or children[row] == 1):
-            has = _has_snapshots(index, row, snapshots)
-            if has and later:
-                found.append((int(index.used[row]), row))
-            later = later or has
-            row = int(parents[row])
-    for _, row in sorted(found):
-        parts = tuple(name for name, _ in index.layout(row) if name in snapshots)
-        size = sum(blocks(length) for name, length in index.layout(row) if name in parts) * BLOCK
-        yield Victim(row, parts, size)
+    """Snapshots inside linear paths with a later one."""
+    parts = [
+        tuple(name for name, _ in layout if name in snapshots and name != REMOVED) for layout in view.layouts
+    ]
+    sizes = [
+        sum(blocks(length) for name, length in layout if name in names) * BLOCK
+        for layout, names in zip(view.layouts, parts, strict=True)
+    ]
+    layouts = np.minimum(view.rows["layout"], len(parts))
+    has = np.array([*map(bool, parts), False])[layouts]
+    inside = has & (children == 1) & ~kept
+    if not inside.any():
+        return
+    keys, sequences = view.rows["key"], view.rows["sequence"]
+    for row in _oldest(np.flatnonzero(inside & _later(parents, children, has)), view.used):
+        layout = layouts.item(row)
+        yield Victim(row, parts[layout], sizes[layout], keys.item(row), sequences.item(row))
 
 
-def _has_snapshots(index: Index, row: int, snapshots: Collection[str]) -> bool:
-    names = {name for name, _ in index.layout(row)} - {REMOVED}
-    return bool(names & set(snapshots))
+def _later(parents: Numbers, children: Numbers, has: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows come before one of `has` on a linear path. A ring that nothing hangs on is none: it has no last one.
+
+    By pointer jumping: each row tells of those behind it up to some row, and after each round of twice as many. `told`
+    has twice that row, or `end` once the path ended, and in the lowest bit whether one of `has` is among them.
+    """
+    end = 2 * len(parents)
+    told = np.full(len(parents), end)
+    only = np.flatnonzero(parents >= 0)
+    only = only[children[parents[only]] == 1]
+    told[parents[only]] = np.where(children[only] == 1, 2 * only, end) | has[only]
+    walking = np.flatnonzero(told < end)
+    for _ in range(len(walking).bit_length()):
+        now = told[walking]
+        now = told[now >> 1] | (now & 1)
+        told[walking] = now
+        walking = walking[now < end]
+    found: NDArray[np.bool_] = told == end + 1
+    return found
 
 
-def _parents(index: Index, rows: Numbers) -> Numbers:
-    """For each row of the index the row of its parent; -1 for none, and for rows that are not in `rows`."""
-    found = np.full(len(index.rows), -1, np.int64)
-    found[rows] = index.find_keys(index.rows["parent"][rows])
+def _from_ends(
+    parents: Numbers,
+    children: Numbers,
+    left: NDArray[np.bool_],
+    kept: NDArray[np.bool_],
+    used: NDArray[np.uint64],
+) -> Iterator[int]:
+    """Rows of ends, and of those that become one; they are no longer `left` then, nor children of their parents.
+
+    A row of `kept` keeps its whole chain: it is a child that stays.
+    """
+    first = iter(_oldest(np.flatnonzero(left & (children == 0) & ~kept), used))
+    new: list[tuple[int, int]] = []
+    following = next(first, -1)
+    while new or following >= 0:
+        if following >= 0 and (not new or (used.item(following), following) < new[0]):
+            row, following = following, next(first, -1)
+        else:
+            _, row = heapq.heappop(new)
+        left[row] = False
+        yield row
+        parent = parents.item(row)
+        if parent >= 0:
+            children[parent] -= 1
+            if not children[parent] and not kept[parent]:
+                heapq.heappush(new, (used.item(parent), parent))
+
+
+def _rings(
+    parents: Numbers, left: NDArray[np.bool_], kept: NDArray[np.bool_], used: NDArray[np.uint64]
+) -> list[int]:
+    """Of the rows that are left, those that are neither kept nor ancestors of one that is.
+
+    By pointer jumping again: each round marks the ancestors up to twice as far away.
+    """
+    rows = np.flatnonzero(left)
+    none = len(rows)
+    needed = np.append(kept[rows], True)
+    if needed.all():
+        return []
+    numbers = np.full(len(parents) + 1, none)  # the last one is for rows without a parent
+    numbers[rows] = np.arange(none)
+    above = np.append(numbers[parents[rows]], none)
+    for _ in range(none.bit_length()):
+        needed[above[needed]] = True
+        above = above[above]
+    return _oldest(rows[~needed[:none]], used)
+
+
+def _oldest(rows: Numbers, used: NDArray[np.uint64]) -> list[int]:
+    """Rising rows by when they were used last."""
+    found: list[int] = rows[np.argsort(used[rows], kind="stable")].tolist()
+    return found
+
+
+def _parents(view: View) -> Numbers:
+    """For each row the row of its parent, the newest if several have its key; -1 for none and for rows not alive."""
+    words = np.ascontiguousarray(view.rows).view("<u8").reshape(len(view.rows), ROW.itemsize // 8)
+    keys, wanted = words[:, :_WORDS], words[:, _WORDS : 2 * _WORDS]
+    found = np.full(len(words), -1, np.int64)
+    rows = np.flatnonzero(view.alive)
+    if not len(rows):
+        return found
+    # Both sides sorted, for a search in the order of memory.
+    by_key = rows[np.argsort(keys[rows, 0])]
+    rows = rows[np.argsort(wanted[rows, 0])]
+    first, sought = keys[by_key, 0], wanted[rows, 0]
+    at = np.minimum(np.searchsorted(first, sought), len(first) - 1)
+    hit = first[at] == sought
+    rows, at = rows[hit], at[hit]
+    found[rows] = by_key[at]
+    likely = np.flatnonzero(found >= 0)
+    found[likely[(keys[found[likely]] != wanted[likely]).any(axis=1)]] = -1
+    # Keys are digests: only copies of one key share the first eight bytes, or keys that somebody made for it.
+    alike = np.append(first[1:] == first[:-1], False)
+    if alike.any():
+        shared = np.sort(by_key[alike | np.roll(alike, 1)]).tolist()
+        newest = {keys[row].tobytes(): row for row in shared}
+        for row in rows[alike[at]].tolist():
+            found[row] = newest.get(wanted[row].tobytes(), -1)
     return found
