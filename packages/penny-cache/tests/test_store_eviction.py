@@ -164,5 +164,5 @@ def test_a_writer_that_fails_tells_those_who_wait(here: Namespace, monkeypatch: 
         with pytest.raises(StoreError, match="a fault of ours"):
             store.put("a", PAGE).wait(timeout=30)
         monkeypatch.undo()
-        with pytest.raises(StoreError, match="closed"):
+        with pytest.raises(StoreError, match="ended with a fault"):
             store.put("b", PAGE)
