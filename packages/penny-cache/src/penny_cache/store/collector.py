@@ -198,10 +198,16 @@ class Collector:
         return total
 
     def _evict(self, size: int) -> int:
+        passed_over = set(self._stuck)
+        freed = self._evict_once(size)
+        if freed < size and passed_over:
+            # The others were not enough, so they are tried again.
+            self._stuck -= passed_over
+            freed += self._evict_once(size - freed)
+        return freed
+
+    def _evict_once(self, size: int) -> int:
         chosen, newest = self._choose(size)
-        if not chosen and self._stuck:
-            self._stuck.clear()  # there is nothing else, so they are tried again
-            chosen, newest = self._choose(size)
         freed: dict[int, _Freed] = defaultdict(_Freed)
         count = 0
         for first in range(0, len(chosen), AT_ONCE):

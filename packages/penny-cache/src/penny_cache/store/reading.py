@@ -91,9 +91,9 @@ class Reader:
         """The parts of each bundle, in order, up to the first that does not come; gone when the next is asked for."""
         with closing(self._under_way(spots, self._whole)) as jobs:
             for job in jobs:
-                if not self._came(job):
+                if not self._came(job) and not self._reduced(job):
                     return
-                names = [name for name, *_ in places(job.spot.layout)]
+                names = [name for name, *_ in places(job.layout)]
                 yield dict(zip(names, job.payloads, strict=True))
                 for payload in job.payloads:
                     payload.release()
@@ -218,6 +218,18 @@ class Reader:
         if why:
             self._broken(Broken(job.spot, why, gone=gone))
         return not why
+
+    def _reduced(self, job: _Job) -> bool:
+        """Leave out the parts that were given up meanwhile; whether the others are whole, and some are left."""
+        headers = [unpack(view) for view in job.headers]
+        kept = [i for i, header in enumerate(headers) if header is not None and header.kind is not Kind.GONE]
+        if not kept or len(kept) == len(headers):
+            return False
+        there = [part for part in job.layout if part[0] != REMOVED]
+        job.layout = tuple(there[i] for i in kept)
+        job.headers = [job.headers[i] for i in kept]
+        job.payloads = [job.payloads[i] for i in kept]
+        return self._verified(job) == ("", ())
 
     def _verified(self, job: _Job) -> tuple[str, tuple[str, ...]]:
         """Why what was read is not the bundle, and which parts were given up; empty when it is."""

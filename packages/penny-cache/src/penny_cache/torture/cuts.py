@@ -60,7 +60,7 @@ def cuts(
     with scratch(path) as memory:
         here = namespace.ensure(memory, Identity.of("torture", {"campaign": "cuts", "seed": seed}))
         empty = contents(here.path)
-        ledger, start = Ledger(forest, power=True), empty
+        ledger, start = Ledger(forest), empty
         while result.rounds < count:
             name = f"recording {result.notes['recordings']}"
             recording, events = _record(here, start, ledger, f"{seed} {name}", wrap, steps, result)
@@ -85,7 +85,7 @@ def cuts(
                 result.rounds += 1
                 progress(result.rounds, count)
             first = result.notes["recordings"] % 2 == 0
-            ledger, start = (Ledger(forest, power=True), empty) if first else follow
+            ledger, start = (Ledger(forest), empty) if first else follow
     result.seconds = time.monotonic() - started
     return result
 

@@ -9,8 +9,8 @@ What a store promises, and what is judged here
   is found. `WRITTEN` is such an acknowledgement when a process dies, `DURABLE` when the power goes as well.
 - The promise ends when the bundle is given up for space. It may still be found afterwards, as it was or as an older
   version that was never given up (`older`, which is counted and allowed).
-- Where the power goes, the promise of a version ends when a newer one of its key has been put: the newer one has its
-  own promise, and without one may take the older with it (`replaced`, which is counted and allowed).
+- A newer version that was put and not acknowledged takes nothing of the promise of the older one, whether a process
+  dies or the power goes.
 - What was not acknowledged, or failed, may be found or not.
 """
 
@@ -40,7 +40,6 @@ class Ledger:
         kept: the newest version that is promised.
         gone: the newest version that was given up, since it was last seen.
         stripped: versions whose snapshots may be missing.
-        power: whether the judgement is about a power cut.
     """
 
     forest: Forest
@@ -48,7 +47,6 @@ class Ledger:
     kept: dict[int, int] = field(default_factory=dict)
     gone: dict[int, int] = field(default_factory=dict)
     stripped: set[tuple[int, int]] = field(default_factory=set)
-    power: bool = False
 
     def copy(self) -> Ledger:
         """One that goes on from here by itself."""
@@ -155,8 +153,6 @@ class Ledger:
             return "right" if found else "free"
         if given_up >= promised:
             return "older" if found else "given up"
-        if self.power and self.put[page] > promised:
-            return "replaced"
         return "stale" if found else "lost"
 
 
