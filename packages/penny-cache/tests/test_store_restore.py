@@ -307,9 +307,8 @@ def test_keys_behind_a_hole_are_counted(here: Namespace) -> None:
     """CP-13: pages 3 to 199 of 200 are there: no page is found, and the figure says why."""
     keys = list(chain(page.to_bytes(2, "little") for page in range(200)))
     with open_store(here) as store:
-        for i in range(3, 200):
-            store.put(keys[i], {"kv": b"1"}, keys[i - 1], wait=10)
-        store.put("end", {"kv": b"1"}, wanted=Stage.DURABLE).wait()
+        tickets = [store.put(keys[i], {"kv": b"1"}, keys[i - 1], wait=60) for i in range(3, 200)]
+        assert all(ticket.wait() for ticket in tickets)
         assert store.match(keys) == 0
         counters = store.counters
         assert (counters.lookups, counters.hits, counters.pages_asked) == (1, 0, 200)

@@ -222,7 +222,7 @@ class Reader:
     def _reduced(self, job: _Job) -> bool:
         """Leave out the parts that were given up meanwhile; whether the others are whole, and some are left."""
         headers = [unpack(view) for view in job.headers]
-        kept = [i for i, header in enumerate(headers) if header is not None and header.kind is not Kind.GONE]
+        kept = [i for i, header in enumerate(headers) if header is None or header.kind is not Kind.GONE]
         if not kept or len(kept) == len(headers):
             return False
         there = [part for part in job.layout if part[0] != REMOVED]

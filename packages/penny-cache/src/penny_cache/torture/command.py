@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,6 @@ def torture(
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise typer.BadParameter(f"{path} is not an empty directory; torture leaves what it finds alone.")
     seed = secrets.randbelow(1 << 31) if seed is None else seed
-    logging.getLogger("penny_cache").setLevel(logging.CRITICAL)  # what goes wrong is counted
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     campaigns: list[tuple[str, int, Callable[[Progress], Result]]] = [
         ("kills", kills, lambda tell: kill(path / "kills", kills, seed, tell, engine)),
@@ -62,7 +62,7 @@ def torture(
     results: list[Result] = []
     for name, rounds, campaign in campaigns:
         if rounds:
-            with progress(name, rounds, as_json) as bar:
+            with _counted(), progress(name, rounds, as_json) as bar:
                 results.append(campaign(lambda done, of, bar=bar: bar(done, 0)))  # type: ignore[misc]
     good = all(result.good for result in results)
     if as_json:
@@ -73,6 +73,18 @@ def torture(
         raise typer.Exit(1)
     for left in path.iterdir():
         shutil.rmtree(left)
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """Have the store log nothing meanwhile: what goes wrong is counted."""
+    logger = logging.getLogger("penny_cache")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _show(results: list[Result], seed: int, good: bool) -> None:
