@@ -231,13 +231,23 @@ def test_few_segments_are_open_during_one_load(here: Namespace) -> None:
     with open_store(here, settings=SMALL) as store:
         for i, key in enumerate(keys):
             put(store, key, keys[i - 1] if i else None)
-    settings = Settings(open_files=4)
-    with open_store(here, writable=False, settings=settings, engine=ThreadEngine(2)) as store:
-        before = len(os.listdir("/proc/self/fd"))
-        most = 0
-        for _ in store.load(keys):
-            most = max(most, len(os.listdir("/proc/self/fd")) - before)
-        assert 0 < most <= 4
+
+    class Counting(ThreadEngine):
+        now = most = 0
+
+        def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            return super().open(path, flags, mode)
+
+        def close(self, file: int) -> None:
+            self.now -= 1
+            super().close(file)
+
+    engine = Counting(2)
+    with open_store(here, writable=False, settings=Settings(open_files=4), engine=engine) as store:
+        assert len(list(store.load(keys))) == 60
+    assert (engine.now, engine.most) == (0, 4)
 
 
 def test_those_before_one_that_is_too_large_come_first(here: Namespace) -> None:
