@@ -89,19 +89,16 @@ def pages_for(geometry: Geometry, size: int) -> int:
 
 def write_chain(store: Store, geometry: Geometry, pages: int, prefix: list[Digest]) -> float:
     """Put a chain as its pages come, wait until all of it is durable; seconds."""
-    page = {name: filled(size) for name, size in geometry.page.items()}
-    last = page | {name: filled(size) for name, size in geometry.snapshot.items()}
+    for size in (*geometry.page.values(), *geometry.snapshot.values()):
+        filled(size, 0)  # which makes the bytes
     start = time.perf_counter()
     ticket = None
     for i in range(pages):
         end = i == pages - 1
-        ticket = store.put(
-            prefix[i],
-            last if end else page,
-            prefix[i - 1] if i else None,
-            Stage.DURABLE if end else Stage.WRITTEN,
-            60,
-        )
+        sizes = {**geometry.page, **(geometry.snapshot if end else {})}
+        parts = {name: filled(size, i) for name, size in sizes.items()}
+        wanted = Stage.DURABLE if end else Stage.WRITTEN
+        ticket = store.put(prefix[i], parts, prefix[i - 1] if i else None, wanted, 60)
     assert ticket is not None
     ticket.wait()
     return time.perf_counter() - start
@@ -165,7 +162,7 @@ def restore(here: Namespace, geometry: Geometry, size: int, turns: int, make: Ma
                     raise RuntimeError(f"{count} of {pages} bundles came.")
             drives.append((before_turn + raw.read(segments, best.depth).rate) / 2)
             say(f"restore: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
-        wrong = [n for p in hosts for n, view in p.items() if view != filled(view.nbytes)]
+        wrong = [n for i, p in enumerate(hosts) for n, view in p.items() if view != filled(view.nbytes, i)]
         if wrong:
             raise RuntimeError(f"Wrong bytes in {sorted(set(wrong))}.")
         hosts.clear()

@@ -12,7 +12,10 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 PAGE_TOKENS = 64
+MOST_PAGES = 8_192
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,15 @@ QWEN_27B = Geometry(
 GEOMETRIES = {geometry.name: geometry for geometry in (FLASH_NEXT, QWEN_27B)}
 
 
-@functools.cache
-def filled(size: int) -> bytes:
-    """So many bytes that no drive or file system can make less of."""
-    import numpy as np
+STEP = 4_099
+"""Bytes between the starts of two pages' payloads; a prime, so that no two have a block in common."""
 
+
+@functools.cache
+def _random(size: int) -> bytes:
     return np.random.default_rng(size).bytes(size)
+
+
+def filled(size: int, page: int) -> memoryview:
+    """So many bytes, others for each page, that no drive or file system can make less of."""
+    return memoryview(_random(MOST_PAGES * STEP + size))[page * STEP : page * STEP + size]

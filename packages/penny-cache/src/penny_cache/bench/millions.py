@@ -69,6 +69,7 @@ def measure(here: Namespace, geometry: Geometry, bundles: int, say: Callable[[st
     pages = PREFIX_TOKENS // PAGE_TOKENS
     _build(here, geometry, bundles, pages)
     say(f"a store of {bundles:,} bundles in {len(list(here.path.glob('*.segment'))):,} segments")
+    _child(here.path, "reopen")  # which leaves a snapshot, as every close does
     child = _child(here.path, "open", pages)
     say(
         f"opened clean in {child['open_s']:.2f} s, {child['bytes_a_bundle']:.0f} bytes of memory a bundle, "
@@ -167,7 +168,7 @@ def main() -> None:
         store, _, _ = _opened(path, writable=True)
         layout = tuple(geometry.page.items())
         each = (store.settings.segment_size // BLOCK - 1) // image_blocks(layout)
-        parts = {name: filled(size) for name, size in layout}
+        parts = {name: filled(size, 0) for name, size in layout}
         for i in range(each):
             ticket = store.put(f"killed {i}", parts, wait=60)
             ticket.wait()

@@ -66,7 +66,8 @@ def write(path: Path, size: int, depth: int) -> Raw:
     """
     try:
         if shutil.which("fio"):
-            result = _fio(f"--filename={path}", "--rw=write", f"--size={size}", "--end_fsync=1", depth=depth)
+            options = ("--rw=write", f"--size={size}", "--end_fsync=1", "--refill_buffers")
+            result = _fio(f"--filename={path}", *options, depth=depth)
             return Raw("fio", depth, result["write"]["io_bytes"] * 1000 / result["write"]["runtime"])
         engine = ThreadEngine(depth)
         start = time.perf_counter()

@@ -19,6 +19,8 @@ from penny_cache.engine.threads import ThreadEngine
 logger = logging.getLogger(__name__)
 
 _IO_URING_SETUP = 425  # the same number on all architectures
+PIECES = 4
+"""NIXL moves each view of a transfer by a request of its own; a page of a bundle has so many."""
 _said: set[str] = set()
 
 
@@ -32,7 +34,7 @@ def default_engine(depth: int = 16, direct: bool = True, directory: Path | None 
     """
     name, reason = explain(direct, directory)
     if name == NixlEngine.name:
-        return NixlEngine(depth, direct)
+        return NixlEngine(PIECES * depth, direct)
     if reason not in _said:
         _said.add(reason)
         logger.warning("penny-cache moves blocks with threads and not with NIXL: %s.", reason)

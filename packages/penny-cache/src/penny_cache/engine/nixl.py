@@ -42,7 +42,7 @@ class NixlEngine(LocalFiles):
 
     name = "nixl"
 
-    def __init__(self, depth: int = 16, direct: bool = True) -> None:
+    def __init__(self, depth: int = 64, direct: bool = True) -> None:
         super().__init__(direct)
         size = str(max(depth, _SMALLEST_POOL))
         self._agent = Agent(
