@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ class WatchEngine(WrappedEngine):
 
     def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
         """See `Engine.open`."""
+        if flags & os.O_ACCMODE == os.O_WRONLY:
+            self.look()  # parts are about to be marked as given up
         with self._around("open"):
             return super().open(path, flags, mode)
 
