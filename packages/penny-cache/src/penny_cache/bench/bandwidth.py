@@ -123,6 +123,7 @@ def write_through(
             ours.append(payload / write_chain(store, geometry, pages, keys))
             drives.append((before_turn + raw.write(here.path / ".raw-write", size, best.depth).rate) / 2)
             say(f"write-through: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
+        with open_store(here, engine=make()) as store:  # all of it is sealed by now
             store.collect(1 << 62)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) * 1024
     notes = {"write_memory": float(Settings().write_memory), "peak_memory_grown": float(grown)}
