@@ -121,8 +121,8 @@ def write_through(
                 chain([turn.to_bytes(8, "little"), *(i.to_bytes(8, "little") for i in range(pages))])
             )[1:]
             ours.append(payload / write_chain(store, geometry, pages, keys))
-            drives.append((before_turn + raw.write(here.path / ".raw-write", size, best.depth).rate) / 2)
-            say(f"write-through: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
+        drives.append((before_turn + raw.write(here.path / ".raw-write", size, best.depth).rate) / 2)
+        say(f"write-through: {ours[-1] / 1e6:,.0f} MB/s beside {drives[-1] / 1e6:,.0f} raw")
         with open_store(here, engine=make()) as store:  # all of it is sealed by now
             store.collect(1 << 62)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident) * 1024
