@@ -59,6 +59,9 @@ class WatchEngine(WrappedEngine):
                 elif version_now == version and state and not state_now:
                     self.given_up += 1
                     self._tell(("stripped", page, version))
+                elif version_now > version and state:
+                    # It may have lost its snapshots before it was replaced, which nobody can see any more.
+                    self._tell(("stripped", page, version))
             self._seen = now
 
     def _survey(self, store: Store) -> dict[int, tuple[int, bool]]:
