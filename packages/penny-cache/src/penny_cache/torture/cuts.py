@@ -118,10 +118,9 @@ def _record(
                 result.fault(f"{seed}, opening {opening}", "wrong", sentence)
             engine.look()
             result.notes["given up"] += engine.given_up
-            if engine.given_up > store.counters.evicted:
-                said = (
-                    f"{engine.given_up} bundles went out of the index, {store.counters.evicted} were given up"
-                )
+            counters = store.counters
+            if engine.given_up > counters.evicted + counters.gone:
+                said = f"{engine.given_up} bundles went out of the index, {counters.evicted + counters.gone} were given up"
                 result.fault(seed, "broken", said)
     return recording, recording.notes
 

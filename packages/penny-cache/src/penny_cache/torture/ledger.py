@@ -140,7 +140,8 @@ class Ledger:
         wanted = dict(self.forest.parts(page, version))
         if version > self.kept.get(page, 0) and SNAPSHOTS & wanted.keys() - parts.keys():
             self.stripped.add((page, version))
-        if (page, version) in self.stripped:
+        # What is given up whole may lose its snapshots first.
+        if (page, version) in self.stripped or version <= self.gone.get(page, 0):
             wanted = {name: data for name, data in wanted.items() if name not in SNAPSHOTS or name in parts}
         if list(parts) != list(wanted):
             return f"its parts are {', '.join(parts)} and not {', '.join(wanted)}"
