@@ -118,9 +118,9 @@ def _record(
                 result.fault(f"{seed}, opening {opening}", "wrong", sentence)
             engine.look()
             result.notes["given up"] += engine.given_up
-            counters = store.counters
-            if engine.given_up > counters.evicted + counters.gone:
-                said = f"{engine.given_up} bundles went out of the index, {counters.evicted + counters.gone} were given up"
+            counted = store.counters.evicted + store.counters.gone
+            if engine.given_up > counted:
+                said = f"{engine.given_up} bundles went out of the index, {counted} were given up"
                 result.fault(seed, "broken", said)
     return recording, recording.notes
 
