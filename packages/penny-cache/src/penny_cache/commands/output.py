@@ -87,11 +87,11 @@ def progress(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[i
 
 
 @contextmanager
-def silent() -> Iterator[None]:
-    """No log lines about single bundles: the command says what they say."""
-    logger = logging.getLogger("penny_cache.store")
+def silent(name: str = "penny_cache.store", above: int = logging.ERROR) -> Iterator[None]:
+    """No log lines of `name` below a level, such as those about single bundles: the command says what they say."""
+    logger = logging.getLogger(name)
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(above)
     try:
         yield
     finally:

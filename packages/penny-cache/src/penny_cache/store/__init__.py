@@ -11,7 +11,7 @@
 | `reading`, `landing`, `handles` | the read path; parts in memory of the caller; open segments, few at a time |
 | `walk`, `recover` | finding bundles without an index file; opening a store |
 | `index`, `memory`, `files` | where bundles are; bounded aligned memory; names, locks and checks of files |
-| `eviction`, `collector` | what to give up for space, as a pure function; giving it up |
+| `eviction`, `collector`, `pins` | what to give up for space, as a pure function; giving it up; what must stay |
 """
 
 from penny_cache.store.counters import Counters

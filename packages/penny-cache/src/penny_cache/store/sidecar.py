@@ -30,7 +30,7 @@ class Sidecar:
         segment: number of the segment.
         blocks: of the segment, as it was sealed.
         layouts: those of its bundles; `layout` of a row counts in this list.
-        rows: its bundles, in the order on disk; removed ones are left out.
+        rows: its bundles, in the order in which they were written; removed ones are left out.
     """
 
     segment: int

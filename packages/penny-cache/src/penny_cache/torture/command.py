@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penny_cache.commands.output import AsJson, emit, progress, show, table, text
+from penny_cache.commands.output import AsJson, emit, progress, show, silent, table, text
 from penny_cache.torture.cuts import cuts as cut_power
 from penny_cache.torture.faults import faults as play_faults
 from penny_cache.torture.flips import flips as damage
@@ -62,7 +61,8 @@ def torture(
     results: list[Result] = []
     for name, rounds, campaign in campaigns:
         if rounds:
-            with _counted(), progress(name, rounds, as_json) as bar:
+            # What goes wrong is counted.
+            with silent("penny_cache", logging.CRITICAL), progress(name, rounds, as_json) as bar:
                 results.append(campaign(lambda done, of, bar=bar: bar(done, 0)))  # type: ignore[misc]
     good = all(result.good for result in results)
     if as_json:
@@ -73,18 +73,6 @@ def torture(
         raise typer.Exit(1)
     for left in path.iterdir():
         shutil.rmtree(left)
-
-
-@contextmanager
-def _counted() -> Iterator[None]:
-    """Have the store log nothing meanwhile: what goes wrong is counted."""
-    logger = logging.getLogger("penny_cache")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _show(results: list[Result], seed: int, good: bool) -> None:
