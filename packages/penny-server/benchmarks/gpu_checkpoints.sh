@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gpu_checkpoints.sh OUT CASE...: on a GPU machine where the wheels are installed, serve tiny checkpoints with CUDA graphs in
 # bfloat16, with and without their drafts, and keep what each server says: tokens (for `same_tokens.py explain`), seams, log.
-# Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn, next-frspec. NEXT, TARGET and DRAFT name other checkpoint folders than
+# Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn, next-frspec; 27b-nextn-adaptive and 27b-dflash-adaptive choose their
+# width while they serve (one width of two for one request, the smaller for four), a graph for each. NEXT, TARGET and DRAFT name other checkpoint folders than
 # the shipped ones; calls with a PORT of their own (8001) run side by side on one GPU. Exit code 1 if a case failed: no
 # tokens, or a DFlash2 server whose selector is not folded into the draft's graph or whose fused KV writing is off.
 set -uo pipefail
@@ -16,13 +17,17 @@ said() {  # said WORDS: whether a log of the run holds them, as JSON
 for case in "$@"; do
   long=0 options=(--set cuda_graph_backend_prefill=disabled)
   case $case in
+    27b-nextn-adaptive) options+=(--set 'adaptive={1=[1,3],4=[1]}') ;;
+    27b-dflash-adaptive) options+=(--set 'adaptive={1=[3,7],4=[3]}') ;;
+  esac
+  case $case in
     next*) checkpoint=${NEXT:-$(shipped tiny-next)} long=3000 ;;
     *) checkpoint=${TARGET:-$(shipped tiny-27b)} ;;
   esac
   case $case in
     27b) profile=tiny-27b options=() ;;
-    27b-nextn) profile=tiny-27b-nextn ;;
-    27b-dflash)
+    27b-nextn*) profile=tiny-27b-nextn ;;
+    27b-dflash*)
       profile=tiny-27b-dflash2
       options+=(--set speculative_draft_attention_backend="${DRAFT_ATTENTION:-triton}" --draft "${DRAFT:-$(shipped tiny-27b-dflash2)}") ;;
     next)
@@ -54,7 +59,8 @@ for case in "$@"; do
   fi
   python3 "$here/same_tokens.py" collect --url "http://127.0.0.1:$port" --checkpoint "$checkpoint" --long $long --out "$out/asked-$case.json" || bad=1
   curl -s -m 20 "http://127.0.0.1:$port/server_info" | python3 -c "import json, sys; print({k: v for k, v in json.load(sys.stdin).items() if 'accept' in k})"
-  if [ "$case" = 27b-dflash ]; then
+  curl -s -m 20 "http://127.0.0.1:$port/metrics/" | grep '^penny_spec' > "$out/metrics-$case.txt"
+  if [[ $case = 27b-dflash* ]]; then
     folded=$(said "DFLASH selector decode folded into the draft cuda graph") fused=$(said "DFLASH fused KV materialization enabled")
     echo "{\"selector folded\": $folded, \"fused KV active\": $fused}" | tee "$out/said-$case.json"
     [ "$folded $fused" = "true true" ] || { echo "FAIL: a DFlash2 path fell back in silence"; bad=1; }

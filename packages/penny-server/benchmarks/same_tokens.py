@@ -3,11 +3,12 @@
     python same_tokens.py collect --url http://127.0.0.1:8001 --checkpoint DIR --out tokens.json [--long 3000]
     python same_tokens.py explain tokens.json --checkpoint DIR --out result.json
 
-``collect`` asks the server, each prompt twice (the second time its prefix is cached); ``explain`` needs no server and
-no GPU. For each prompt the server's tokens are compared one by one. Up to the first difference both models have seen
-the same tokens, so the reference's logits there say how far apart the two choices are: ``gap`` is the reference's logit
-of its own choice minus that of the server's choice. ``rounding`` is the largest difference that bfloat16 makes to a
-logit of the reference itself at the same place: a gap below twice that is a tie that rounding decides.
+``collect`` asks the server, each prompt twice (the second time its prefix is cached), and then all of them four at a
+time; ``explain`` needs no server and no GPU. For each prompt the server's tokens are compared one by one. Up to the
+first difference both models have seen the same tokens, so the reference's logits there say how far apart the two
+choices are: ``gap`` is the reference's logit of its own choice minus that of the server's choice. ``rounding`` is the
+largest difference that bfloat16 makes to a logit of the reference itself at the same place: a gap below twice that is a
+tie that rounding decides.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serving"))
 from prompts import ALL
 
 NEW_TOKENS = 64
+STREAMS = 4
+"""Requests at once when prompts are asked beside others."""
 
 
 def ask(url: str, ids: list[int]) -> dict[str, Any]:
@@ -49,9 +53,12 @@ def collect(url: str, checkpoint: Path, long: int) -> dict[str, Any]:
         prompts.append(tokenizer(rows)["input_ids"][:long])
     info = httpx.get(f"{url}/server_info", timeout=60).json()
     asked = ("device", "dtype", "attention_backend", "speculative_algorithm", "disable_cuda_graph", "version")
+    alone = [{"ids": ids, "first": ask(url, ids), "again": ask(url, ids)} for ids in prompts]
+    with ThreadPoolExecutor(STREAMS) as pool:
+        beside = list(pool.map(lambda ids: ask(url, ids), prompts))
     return {
         "server": {key: info.get(key) for key in asked},
-        "prompts": [{"ids": ids, "first": ask(url, ids), "again": ask(url, ids)} for ids in prompts],
+        "prompts": [row | {"beside": answer} for row, answer in zip(alone, beside, strict=True)],
     }
 
 
@@ -75,32 +82,42 @@ def reference_tokens(model: Any, ids: list[int]) -> list[int]:
     return out[0, len(ids) :].tolist()
 
 
+def parted(ids: list[int], wanted: list[int], found: list[int], exact: Any, rounded: Any) -> dict[str, Any]:
+    """Where an answer parts from the reference's, and by what gap."""
+    first = next((i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b), None)
+    if first is None:
+        return {"same": True}
+    seen = torch.tensor([ids + wanted[:first]])
+    logits = exact(seen).logits[0, -1].float()
+    return {
+        "same": False,
+        "first_difference": first,
+        "gap": (logits[wanted[first]] - logits[found[first]]).item(),
+        "rounding": (rounded(seen).logits[0, -1].float() - logits).abs().max().item(),
+        "rank_of_server_token": int((logits > logits[found[first]]).sum()),
+    }
+
+
 def explain(asked: dict[str, Any], exact: Any, rounded: Any) -> dict[str, Any]:
-    """One prompt's row: whether the tokens are the same, else where they part and by what gap."""
+    """One prompt's row: whether the tokens are the same, else where they part; ``beside`` for four at once."""
     ids, found = asked["ids"], asked["first"]["tokens"]
     wanted = reference_tokens(exact, ids)
-    first = next((i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b), None)
     row: dict[str, Any] = {
         "prompt_tokens": len(ids),
-        "same": first is None,
         "cached_the_second_time": asked["again"].get("cached_tokens", 0),
         "same_when_cached": asked["again"]["tokens"] == found,
     } | {k: v for k in ("spec_accept_length", "spec_verify_ct") if (v := asked["first"].get(k))}
-    if first is not None:
-        seen = torch.tensor([ids + wanted[:first]])
-        logits = exact(seen).logits[0, -1].float()
-        row |= {
-            "first_difference": first,
-            "gap": (logits[wanted[first]] - logits[found[first]]).item(),
-            "rounding": (rounded(seen).logits[0, -1].float() - logits).abs().max().item(),
-            "rank_of_server_token": int((logits > logits[found[first]]).sum()),
-        }
+    row |= parted(ids, wanted, found, exact, rounded)
+    if "beside" in asked:
+        row["beside"] = parted(ids, wanted, asked["beside"]["tokens"], exact, rounded)
     return row
 
 
 def summary(asked: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The result file; with drafts, the tokens for each verify over all prompts, each prompt's first token left out."""
     different = [row for row in rows if not row["same"]]
+    beside = [row["beside"] for row in rows if "beside" in row]
+    apart = [row for row in beside if not row["same"]]
     verifies = sum(row.get("spec_verify_ct", 0) for row in rows)
     return {
         "command": "python benchmarks/same_tokens.py explain TOKENS --checkpoint DIR --out FILE",
@@ -110,6 +127,8 @@ def summary(asked: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]
         "same": len(rows) - len(different),
         "same_when_cached": sum(row["same_when_cached"] for row in rows),
         "explained_by_rounding": sum(row["gap"] < 2 * row["rounding"] for row in different),
+        "same_four_at_once": len(beside) - len(apart),
+        "explained_four_at_once": sum(row["gap"] < 2 * row["rounding"] for row in apart),
         **({"tokens_per_verify": (NEW_TOKENS - 1) * len(rows) / verifies} if verifies else {}),
         "rows": rows,
     }
