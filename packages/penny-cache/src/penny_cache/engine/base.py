@@ -54,6 +54,13 @@ class Engine(Protocol):
     def close(self, file: int) -> None:
         """Close a descriptor whose transfers are done."""
 
+    def reserve(self, file: int, size: int) -> bool:
+        """Give a new file its length and its blocks, which read as zeros; False, and no change, where that cannot be.
+
+        Raises nothing: what is wrong with the file or its file system shows when it is written. Without it every write
+        behind the end of a file waits for the one before (ext4 lengthens files one write at a time).
+        """
+
     def read(self, transfer: Transfer) -> Transferred:
         """Start to fill the views from the file."""
 

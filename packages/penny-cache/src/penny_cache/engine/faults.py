@@ -17,10 +17,20 @@ from penny_cache.engine.base import Engine, Range, Transfer, Transferred
 from penny_cache.engine.wrapped import WrappedEngine
 
 Operation = Literal[
-    "open", "read", "write", "sync", "write_file", "rename", "unlink", "truncate", "punch", "sync_directory"
+    "open",
+    "reserve",
+    "read",
+    "write",
+    "sync",
+    "write_file",
+    "rename",
+    "unlink",
+    "truncate",
+    "punch",
+    "sync_directory",
 ]
 CHANGES: tuple[Operation, ...] = (
-    "write", "sync", "write_file", "rename", "unlink", "truncate", "punch", "sync_directory"
+    "reserve", "write", "sync", "write_file", "rename", "unlink", "truncate", "punch", "sync_directory"
 )  # fmt: skip
 """What a file system that is read-only refuses, besides opening for writing."""
 SECTOR = 512
@@ -31,7 +41,7 @@ class Rule:
     """When an operation fails, and how.
 
     Attributes:
-        operation: which.
+        operation: which. `reserve` has no errors: with one it is not done.
         error: number of `errno`; 0 lets the call end as if it had gone well.
         path: pattern of `fnmatch` for the file's name (for a rename, of the target).
         nth: first of the calls that fit which is hit, from 1.
@@ -93,6 +103,13 @@ class FaultEngine(WrappedEngine):
         writing = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
         self._check("open", path, writing=writing)
         return super().open(path, flags, mode)
+
+    def reserve(self, file: int, size: int) -> bool:
+        """See `Engine.reserve`."""
+        rule = self._hit("reserve", self.path(file))
+        if rule is not None:
+            time.sleep(rule.delay)
+        return (rule is None or not rule.error) and super().reserve(file, size)
 
     def read(self, transfer: Transfer) -> Transferred:
         """See `Engine.read`."""

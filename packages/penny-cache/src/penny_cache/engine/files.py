@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from penny_cache.durable import sync_directory
@@ -42,6 +43,16 @@ class LocalFiles:
     def close(self, file: int) -> None:
         """Close a descriptor."""
         os.close(file)
+
+    def reserve(self, file: int, size: int) -> bool:
+        """`fallocate`; not `posix_fallocate`, which writes zeros where there is none."""
+        if _libc.fallocate(file, 0, 0, size) == 0:
+            return True
+        with suppress(
+            OSError
+        ):  # on a full drive it may have some of its blocks; the first write says what is wrong
+            os.ftruncate(file, 0)
+        return False
 
     def sync(self, file: int) -> None:
         """`fdatasync`."""

@@ -89,6 +89,8 @@ def _content(before: bytes, steps: list[Step], moment: int, share: float, draw: 
         sure = step.start in durable
         if step.change == "write":
             size = max(size, _write(data, step, 1.0 if sure else share, draw))
+        elif step.change == "reserve" and (sure or draw.random() < share):
+            size = max(size, step.offset)
         elif step.change == "truncate" and (sure or draw.random() < share):
             size = step.offset
             data[size:] = 0

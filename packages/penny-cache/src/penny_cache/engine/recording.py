@@ -14,7 +14,7 @@ from typing import Any, Literal
 from penny_cache.engine.base import Engine, Range, Transfer, Transferred
 from penny_cache.engine.wrapped import WrappedEngine
 
-Change = Literal["link", "rename", "unlink", "write", "truncate", "punch", "sync", "sync_names"]
+Change = Literal["link", "rename", "unlink", "reserve", "write", "truncate", "punch", "sync", "sync_names"]
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Step:
         start, end: moments; `end` is None until it is done, and for ever if it failed: it may be there in part.
         file: number of the file that it is about; names may come to stand for other files, numbers do not.
         name, target: of `link`, `unlink` and `rename`.
-        offset: first byte of a write; bytes that a truncation leaves.
+        offset: first byte of a write; bytes that a truncation leaves, or that a file has at least (`reserve`).
         data: of a write.
         ranges: of a punch.
     """
@@ -121,6 +121,11 @@ class RecordingEngine(WrappedEngine):
         """See `Engine.close`."""
         self._numbers.pop(file, None)
         super().close(file)
+
+    def reserve(self, file: int, size: int) -> bool:
+        """See `Engine.reserve`."""
+        with self._step("reserve", file=self._numbers[file], offset=size):
+            return super().reserve(file, size)
 
     def write(self, transfer: Transfer) -> Transferred:
         """See `Engine.write`."""

@@ -36,6 +36,10 @@ class WrappedEngine:
         self._paths.pop(file, None)
         self.inner.close(file)
 
+    def reserve(self, file: int, size: int) -> bool:
+        """See `Engine.reserve`."""
+        return self.inner.reserve(file, size)
+
     def read(self, transfer: Transfer) -> Transferred:
         """See `Engine.read`."""
         return self.inner.read(transfer)

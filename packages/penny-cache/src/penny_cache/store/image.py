@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penny_cache.store.errors import BundleRefused
+from penny_cache.store.memory import copy
 from penny_cache.store.records import (
     BLOCK,
     MAX_NAME_BYTES,
@@ -95,7 +96,7 @@ def places(layout: Layout) -> Iterator[tuple[str, int, int, int]]:
 def fill(image: memoryview, parts: Mapping[str, Buffer]) -> None:
     """Copy the payloads of `parts` to where they go, padded with zeros, without headers and checksums (`seal`)."""
     for (_, _, start, length), data in zip(places(layout_of(parts)), parts.values(), strict=True):
-        image[start : start + length] = _flat(data)
+        copy(image[start : start + length], _flat(data))
         end = start + blocks(length) * BLOCK
         image[start + length : end] = bytes(end - start - length)
 

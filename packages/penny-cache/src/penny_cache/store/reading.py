@@ -15,7 +15,7 @@ from penny_cache.store.errors import CLOSED, StoreError
 from penny_cache.store.handles import Handles
 from penny_cache.store.image import GIVEN_UP, REMOVED, Bundle, Layout, check_image, damaged, places
 from penny_cache.store.landing import Place, landings, scatter
-from penny_cache.store.memory import Buffer, Pool
+from penny_cache.store.memory import Buffer, Pool, copy
 from penny_cache.store.records import BLOCK, Kind, unpack
 
 logger = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Reader:
     def _verified(self, job: _Job) -> tuple[str, tuple[str, ...]]:
         """Why what was read is not the bundle, and which parts were given up; empty when it is."""
         for source, target in job.copies:
-            target[:] = source
+            copy(target, source)
         headers = [unpack(view) for view in job.headers]
         why = damaged(headers, job.payloads, job.spot.bundle, job.layout)
         if not why:

@@ -58,6 +58,7 @@ def create(directory: Path, number: int, namespace: bytes, limit: int, engine: E
     path = segment_path(directory, number)
     file = engine.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
+        engine.reserve(file, limit * BLOCK)
         with Buffer(BLOCK) as block:
             block[:] = Header(Kind.START, namespace, number).packed()
             engine.write(Transfer(file, 0, [block])).result()

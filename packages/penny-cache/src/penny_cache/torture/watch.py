@@ -79,6 +79,11 @@ class WatchEngine(WrappedEngine):
         with self._around("open"):
             return super().open(path, flags, mode)
 
+    def reserve(self, file: int, size: int) -> bool:
+        """See `Engine.reserve`."""
+        with self._around("reserve"):
+            return super().reserve(file, size)
+
     def write(self, transfer: Transfer) -> Transferred:
         """See `Engine.write`."""
         with self._around("write"):
