@@ -249,6 +249,22 @@ def test_names_lengths_and_holes(engine: Engine, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_blocks_are_reserved_ahead_or_nothing_changes(engine: Engine, tmp_path: Path) -> None:
+    file = engine.open(tmp_path / "new", os.O_RDWR | os.O_CREAT)
+    assert engine.reserve(file, 256 * BLOCK)
+    seen = os.fstat(file)
+    assert seen.st_size == 256 * BLOCK
+    assert seen.st_blocks * 512 >= 256 * BLOCK
+    engine.write(Transfer(file, 255 * BLOCK, [memory(BLOCK, seed=9)])).result(SOON)
+    assert (tmp_path / "new").read_bytes() == bytes(255 * BLOCK) + memory(BLOCK, seed=9)
+    engine.close(file)
+
+    file = engine.open(tmp_path / "too large", os.O_RDWR | os.O_CREAT)
+    assert not engine.reserve(file, 1 << 62)
+    assert os.fstat(file).st_size == os.fstat(file).st_blocks == 0
+    engine.close(file)
+
+
 def test_shutting_down_waits_for_what_was_started(tmp_path: Path) -> None:
     for name, maker in MAKERS.items():
         engine = maker(depth=2)

@@ -242,6 +242,21 @@ def test_a_sync_covers_what_was_done_when_it_began(tmp_path: Path) -> None:
     assert [files["a"] for files in left(recording, 0)] == [OLD] * 200
 
 
+def test_reserved_blocks_are_zeros_that_are_durable_when_synced(tmp_path: Path) -> None:
+    engine, recording = recorded(tmp_path)
+    file = engine.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    engine.sync_directory(tmp_path)
+    assert engine.reserve(file, 4 * 4096)
+    before = recording.now
+    engine.sync(file)
+    assert {files["a"] for files in left(recording, before)} == {b"", bytes(4 * 4096)}
+    put(engine, tmp_path / "a", NEW[:4096], offset=4096)
+    for files in left(recording):
+        assert len(files["a"]) == 4 * 4096
+        assert not any(files["a"][:4096])
+        assert not any(files["a"][2 * 4096 :])
+
+
 def test_a_rename_leaves_one_of_the_two_under_the_name(tmp_path: Path) -> None:
     engine, recording = recorded(tmp_path, a=OLD)
     engine.write_file(tmp_path / "b", NEW)

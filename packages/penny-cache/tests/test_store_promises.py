@@ -14,6 +14,7 @@ import pytest
 
 from penny_cache import namespace
 from penny_cache.engine import Range, ThreadEngine
+from penny_cache.engine.faults import FaultEngine, Rule
 from penny_cache.engine.powercut import cut
 from penny_cache.engine.recording import Recording, RecordingEngine
 from penny_cache.namespace import Identity, Namespace
@@ -58,6 +59,29 @@ def test_a_burst_on_a_full_budget_loses_no_new_bundle(here: Namespace) -> None:
         assert all(ticket.wait(timeout=60) for ticket in tickets)
         assert store.allocated <= 4 << 20
         assert store.match(["299"]) == 1
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_segment_has_its_blocks_ahead_and_gives_the_rest_back(
+    here: Namespace, tmp_path: Path, refused: bool
+) -> None:
+    """Writes behind the end of a file wait for each other; where blocks cannot be had ahead all is as without."""
+    size = 64 * BLOCK
+    rules = [Rule("reserve", errno.ENOSPC, every=1)] if refused else []
+    settings = Settings(segment_bytes=size)
+    segment = here.path / "00000001.segment"
+    with open_store(here, settings=settings, engine=FaultEngine(ThreadEngine(), rules)) as store:
+        put(store, "a")
+        image = 3 * BLOCK  # header, payload, commit
+        assert segment.stat().st_size == (BLOCK + image if refused else size)
+        assert store.allocated == segment.stat().st_blocks * 512
+        killed = namespace.ensure(tmp_path / "killed", here.identity)
+        (killed.path / segment.name).write_bytes(segment.read_bytes())
+    assert segment.stat().st_size == BLOCK + image
+    with open_store(killed, settings=settings) as store:
+        assert store.recovered.walked == [1]
+        assert found(store, "a") == [1]
+        assert (killed.path / segment.name).stat().st_size == BLOCK + image
 
 
 def test_a_bundle_is_not_its_own_parent(here: Namespace) -> None:
