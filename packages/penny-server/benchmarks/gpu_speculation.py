@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,11 +48,12 @@ class Server:
         self.row: dict[str, Any] = {"case": name, "readings": {"c1": [], "c4": []}}
 
     def start(self) -> None:
-        """Starts it in a process group of its own."""
+        """Starts it in a process group of its own; it ends with us, for what holds the GPU spoils what comes next."""
         self.begun = time.monotonic()
+        argv = ["setpriv", "--pdeathsig", "KILL", *self.argv] if shutil.which("setpriv") else self.argv
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                self.argv, env=self.env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                argv, env=self.env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         print(f"started {self.name}, pid {self.process.pid}", flush=True)
 
@@ -155,6 +157,12 @@ def start_all(waiting: list[Server], args: argparse.Namespace) -> list[Server]:
             server.start()
             running.append(server)
             continue
+        if not running:
+            for server in todo:
+                server.fail(
+                    f"no room: loading it takes {server.loading_gib} GiB beside {taken} of {args.gib}"
+                )
+            break
         time.sleep(POLL_S)
         for server in list(running):
             took = time.monotonic() - server.begun

@@ -42,7 +42,7 @@ COMMON = {
     "sampling_backend": "pytorch",
     "page_size": 64,
     "mamba_radix_cache_strategy": "extra_buffer",
-    "max_mamba_cache_size": 16,
+    "max_mamba_cache_size": 24,
     "context_length": 8192,
     "max_total_tokens": 32768,
     "max_running_requests": 4,
@@ -91,12 +91,14 @@ class Case:
     @property
     def serving_gib(self) -> int:
         """What it keeps then: weights, draft, pools, graphs; a bound."""
-        return {"27b": 36, "27b-nextn": 42, "27b-dflash": 46}.get(self.name.partition("@")[0], 30)
+        return {"27b": 38, "27b-nextn": 44, "27b-frspec": 44, "27b-dflash": 45}.get(
+            self.name.partition("@")[0], 30
+        )
 
 
 def names() -> list[str]:
     """Every case, ours and stock."""
-    kinds = ["27b", "27b-nextn", "27b-dflash", "next", "next-nextn", "next-frspec"]
+    kinds = ["27b", "27b-nextn", "27b-frspec", "27b-dflash", "next", "next-nextn", "next-frspec"]
     return [name + stock for name in kinds for stock in ("", "@stock")]
 
 
@@ -171,7 +173,8 @@ def write_shapes(folder: Path) -> dict[str, Path]:
         "added_tokens": [],
         "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"},
     }
-    (folder / "next" / "tokenizer.json").write_text(json.dumps(words))
+    for name in ("27b", "next"):
+        (folder / name / "tokenizer.json").write_text(json.dumps(words))
     ids = sorted(random.Random(0).sample(range(VOCABULARY), MAP_ROWS))
     write_whole(folder / "map.pt", map_bytes(ids))
     return {name: folder / name for name in configs} | {"map": folder / "map.pt"}

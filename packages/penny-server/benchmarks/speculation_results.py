@@ -28,9 +28,11 @@ PAIRS = {
     "dflash_27b_stock": ("27b-dflash@stock", "27b@stock"),
     "nextn_next": ("next-nextn", "next"),
     "frspec_next": ("next-frspec", "next-nextn"),
+    "frspec_27b": ("27b-frspec", "27b-nextn"),
+    "nextn_frspec_27b": ("27b-frspec", "27b"),
 } | {
     f"ours_{name.replace('-', '_')}": (name, f"{name}@stock")
-    for name in ("27b", "27b-nextn", "27b-dflash", "next", "next-nextn", "next-frspec")
+    for name in ("27b", "27b-nextn", "27b-frspec", "27b-dflash", "next", "next-nextn", "next-frspec")
 }
 """What is divided by what."""
 LABELS = {
@@ -39,6 +41,8 @@ LABELS = {
     "dflash_27b": "27B: DFlash2 over none",
     "dflash_27b_stock": "27B on stock: DFlash2 over none",
     "nextn_next": "Flash-Next-12l: NEXTN over none",
+    "frspec_27b": "27B: NEXTN with a map of 65,536 rows over NEXTN",
+    "nextn_frspec_27b": "27B: NEXTN with a map of 65,536 rows over none",
     "frspec_next": "Flash-Next-12l: NEXTN with a map of 65,536 rows over NEXTN",
 }
 BARS = (
@@ -224,6 +228,10 @@ def lines(document: Json) -> Iterator[str]:
         explained = found["explained_by_rounding"]
         yield f"| {key}: explained by rounding | {explained} | `tiny.{key}.explained_by_rounding` |"
         yield f"| {key}: same when cached | {found['same_when_cached']} | `tiny.{key}.same_when_cached` |"
+        if "same_four_at_once" in found:
+            yield f"| {key}: same, four at once | {found['same_four_at_once']} | `tiny.{key}.same_four_at_once` |"
+            explained = found["explained_four_at_once"]
+            yield f"| {key}: explained, four at once | {explained} | `tiny.{key}.explained_four_at_once` |"
     if "xqa" in document:
         found = document["xqa"]
         yield f"| XQA: cases | {found['cases']} | `xqa.cases` |"
