@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import hashlib
 import os
 import threading
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from penny_cache.store import (
     open_store,
 )
 from penny_cache.store.index import ROW, Index
+from penny_cache.store.keys import digest
 from penny_cache.store.records import BLOCK
 
 STATE = frozenset({"state"})
@@ -480,3 +482,11 @@ def test_holes_of_an_evicted_segment_that_stays_are_tried_again(here: Namespace)
         engine.refusing = False
         store.collect(0)
         assert store.allocated <= taken - len(gone) * 100_000
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "data"), [("a/é\ud800", b"t", b"a/\xc3\xa9\xed\xa0\x80"), (b"a\0", b"b", b"a\0")]
+)
+def test_keys_are_hashed_as_stores_on_disk_have_it(key: str | bytes, kind: bytes, data: bytes) -> None:
+    wanted = hashlib.blake2b(kind + data, digest_size=32, person=b"penny-cache key").digest()
+    assert digest(key) == digest(key) == wanted

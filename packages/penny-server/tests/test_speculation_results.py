@@ -134,8 +134,8 @@ def test_stock_gets_the_same_arguments_and_no_features(cases: ModuleType) -> Non
             assert "penalties" in ours.features
     assert cases.case("27b").env == {}
     assert cases.case("27b-dflash").env["SGLANG_SIMULATE_ACC_LEN"] == "3.8"
-    with pytest.raises(ValueError, match="There is no case 27b-frspec"):
-        cases.case("27b-frspec")
+    with pytest.raises(ValueError, match="There is no case next-dflash"):
+        cases.case("next-dflash")
 
 
 def test_the_shapes_are_those_of_the_names(cases: ModuleType, tmp_path: Path) -> None:
