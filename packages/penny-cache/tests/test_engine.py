@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penny_cache import namespace
-from penny_cache.engine import Engine, ThreadEngine, Transfer
+from penny_cache.engine import Engine, ThreadEngine, Transfer, files
 from penny_cache.namespace import Identity
 from penny_cache.store import Stage, open_store
 
@@ -249,7 +249,10 @@ def test_names_lengths_and_holes(engine: Engine, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_blocks_are_reserved_ahead_or_nothing_changes(engine: Engine, tmp_path: Path) -> None:
+def test_blocks_are_reserved_ahead_or_nothing_changes(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_file_system", lambda file: 0xEF53)
     file = engine.open(tmp_path / "new", os.O_RDWR | os.O_CREAT)
     assert engine.reserve(file, 256 * BLOCK)
     seen = os.fstat(file)
@@ -261,8 +264,18 @@ def test_blocks_are_reserved_ahead_or_nothing_changes(engine: Engine, tmp_path: 
 
     file = engine.open(tmp_path / "too large", os.O_RDWR | os.O_CREAT)
     assert not engine.reserve(file, 1 << 62)
+    # btrfs keeps what it gave at once until all of it goes, so it is not asked.
+    monkeypatch.setattr(files, "_file_system", lambda file: 0x9123683E)
+    assert not engine.reserve(file, 256 * BLOCK)
     assert os.fstat(file).st_size == os.fstat(file).st_blocks == 0
     engine.close(file)
+
+
+def test_file_systems_are_known_by_their_numbers() -> None:
+    file = os.open("/proc/self/stat", os.O_RDONLY)
+    assert files._file_system(file) == 0x9FA0  # PROC_SUPER_MAGIC of linux/magic.h
+    os.close(file)
+    assert files._file_system(file) == 0
 
 
 def test_shutting_down_waits_for_what_was_started(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from penny_cache import namespace
 from penny_cache.engine import Range, ThreadEngine
+from penny_cache.engine import files as local
 from penny_cache.engine.faults import FaultEngine, Rule
 from penny_cache.engine.powercut import cut
 from penny_cache.engine.recording import Recording, RecordingEngine
@@ -65,9 +66,10 @@ def test_a_burst_on_a_full_budget_loses_no_new_bundle(here: Namespace) -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_segment_has_its_blocks_ahead_and_gives_the_rest_back(
-    here: Namespace, tmp_path: Path, refused: bool
+    here: Namespace, tmp_path: Path, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writes behind the end of a file wait for each other; where blocks cannot be had ahead all is as without."""
+    monkeypatch.setattr(local, "_file_system", lambda file: 0xEF53)
     size = 64 * BLOCK
     rules = [Rule("reserve", errno.ENOSPC, every=1)] if refused else []
     settings = Settings(segment_bytes=size)
@@ -471,10 +473,11 @@ def test_holes_of_an_evicted_segment_that_stays_are_tried_again(here: Namespace)
                 raise OSError(errno.EPERM, "Operation not permitted")
             return super().punch(path, ranges)
 
-    engine = NoHoles()
-    with open_store(here, settings=Settings(segment_bytes=1 << 20), engine=engine) as store:
+    engine, settings = NoHoles(), Settings(segment_bytes=1 << 20)
+    with open_store(here, settings=settings) as store:
         for i in range(20):
             put(store, f"{i}", data=bytes(100_000))
+    with open_store(here, settings=settings, engine=engine) as store:  # all of it is sealed by now
         store.collect(100_000)
         taken = store.allocated
         gone = [f"{i}" for i in range(20) if not store.match([f"{i}"])]
