@@ -2,7 +2,8 @@
 
 | Module | Has |
 |---|---|
-| `store` | `Store`, and `open_store` that makes one of a namespace |
+| `store`, `given` | `Store`, and what it gives its callers |
+| `opening` | `open_store`, which makes a store of a namespace; what a child process must let go of |
 | `settings`, `counters`, `complaints` | memory and disk; what a store did; log lines that do not flood |
 | `ticket`, `errors` | how far a bundle has come; what can go wrong |
 | `keys` | keys as digests, and a hash chain for callers without one |
@@ -16,9 +17,11 @@
 
 from penny_cache.store.counters import Counters
 from penny_cache.store.errors import BundleRefused, StoreBusy, StoreError, StoreLocked, StoreVersion
+from penny_cache.store.given import Loaded, Survey
 from penny_cache.store.keys import Digest, chain
+from penny_cache.store.opening import open_store
 from penny_cache.store.settings import Settings
-from penny_cache.store.store import Loaded, Store, Survey, open_store
+from penny_cache.store.store import Store
 from penny_cache.store.ticket import Stage, Ticket
 
 __all__ = [

@@ -6,10 +6,9 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
@@ -17,16 +16,16 @@ from typing import TypeVar
 import numpy as np
 
 from penny_cache.engine import Engine
-from penny_cache.engine.choose import default_engine
-from penny_cache.namespace import Namespace, NamespaceError, lease
+from penny_cache.namespace import Namespace, lease
 from penny_cache.store import files, snapshot
 from penny_cache.store.collector import Collector, allocated
 from penny_cache.store.complaints import Complaints
 from penny_cache.store.counters import Counters, Tally
 from penny_cache.store.errors import CLOSED, BundleRefused, StoreBusy, StoreError
+from penny_cache.store.given import Loaded, Survey
 from penny_cache.store.handles import Handles
-from penny_cache.store.image import REMOVED, Bundle, Layout
-from penny_cache.store.index import Index, Rows
+from penny_cache.store.image import REMOVED, Bundle
+from penny_cache.store.index import Index
 from penny_cache.store.keys import digest, digests
 from penny_cache.store.landing import Place
 from penny_cache.store.pins import Pins
@@ -42,32 +41,6 @@ logger = logging.getLogger(__name__)
 
 Key = str | bytes
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """One bundle of a chain as it comes from the drive, verified.
-
-    Attributes:
-        position: of its key in the request.
-        parts: payloads by name; they are gone when the next bundle is asked for.
-    """
-
-    position: int
-    parts: Mapping[str, memoryview]
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a store holds at one moment.
-
-    Attributes:
-        rows: one for each bundle that is there, a copy, in the order in which they were stored; see `index.ROW`.
-        layouts: names and bytes of parts, by the number that rows have.
-    """
-
-    rows: Rows
-    layouts: Sequence[Layout]
 
 
 class Store:
@@ -112,7 +85,6 @@ class Store:
                 first_sequence=self.recovered.sequence, settings=settings, tally=self._tally,
                 collector=self._collector, note_segment=partial(files.note_segment, lock),
             )  # fmt: skip
-        _open_stores.add(self)
 
     def __enter__(self) -> Store:
         return self
@@ -211,7 +183,6 @@ class Store:
             closed, self._closed = self._closed, True
         if closed:
             return
-        _open_stores.discard(self)
         if self._writer is not None and self._collector is not None:
             self._writer.close()
             self._collector.close()
@@ -426,43 +397,3 @@ class Store:
         self._index.remove(np.array([row], np.int64))
         # The writer knows what it gave up itself, so to it an empty place is damage.
         return "gone" if broken.gone and self._writer is None else "damaged"
-
-
-_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for store in list(_open_stores):
-        store.forked()
-
-
-# A child would keep the locks of its parent's stores for as long as it lives.
-os.register_at_fork(after_in_child=_forked)
-
-
-def open_store(
-    namespace: Namespace,
-    *,
-    writable: bool = True,
-    settings: Settings | None = None,
-    engine: Engine | None = None,
-) -> Store:
-    """Open the store in a namespace's directory; an empty directory is an empty store.
-
-    Args:
-        namespace: from `penny_cache.namespace.ensure` or `open`.
-        writable: whether to become its writer, of which a store has one; any number of processes may read.
-        settings: memory and sizes.
-        engine: of the store's own from then on; `default_engine` if none is given.
-
-    Raises:
-        StoreLocked: another process writes to it.
-        StoreVersion: it is of another version of the format.
-        StoreError: the directory is not usable.
-    """
-    files.check_directory(namespace.path)
-    engine = engine or default_engine(directory=namespace.path)
-    try:
-        return Store(namespace, engine, settings or Settings(), writable)
-    except NamespaceError as error:
-        raise StoreError(str(error)) from error
