@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from penny_cache import namespace
-from penny_cache.engine import Range, ThreadEngine
+from penny_cache.engine import Range, ThreadEngine, Transfer, Transferred
 from penny_cache.engine import files as local
 from penny_cache.engine.faults import FaultEngine, Rule
 from penny_cache.engine.powercut import cut
@@ -31,6 +31,7 @@ from penny_cache.store import (
     chain,
     files,
     open_store,
+    recover,
 )
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.keys import digest
@@ -86,6 +87,30 @@ def test_a_segment_has_its_blocks_ahead_and_gives_the_rest_back(
         assert store.recovered.walked == [1]
         assert found(store, "a") == [1]
         assert (killed.path / segment.name).stat().st_size == BLOCK + image
+
+
+def test_blocks_that_were_never_written_are_not_walked(
+    here: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_file_system", lambda file: 0xEF53)
+
+    class Counting(ThreadEngine):
+        seen = 0
+
+        def read(self, transfer: Transfer) -> Transferred:
+            self.seen += transfer.size
+            return super().read(transfer)
+
+    with open_store(here, settings=Settings(segment_bytes=64 << 20)) as store:
+        put(store, "a")
+        put(store, "b", "a")
+        engine = Counting()
+        with open_store(here, writable=False, engine=engine) as reader:
+            assert reader.match(["a", "b"]) == 2
+            assert engine.seen <= 4 * recover.WINDOW * BLOCK
+            put(store, "c", "b")
+            assert reader.refresh()
+            assert reader.match(["a", "b", "c"]) == 3
 
 
 def test_a_bundle_is_not_its_own_parent(here: Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -144,7 +145,7 @@ class _Recovery:
                     f"{path} has format version {version}, which this penny-cache does not read; "
                     "use the one that wrote it."
                 )
-            bundles = list(walk(read, self._namespace, blocks))
+            bundles = list(walk(read, self._namespace, blocks, skip=read.skip))
             if self._repair:
                 whole = [kept for one in bundles if (kept := self._verified(file, one))]
                 self._found.dropped += len(bundles) - len(whole)
@@ -242,6 +243,14 @@ class Window:
                 self._engine.read(Transfer(self._file, block * BLOCK, [view])).result()
                 self._first, self._data, at = block, bytes(view), 0
         return self._data[at : at + BLOCK]
+
+    def skip(self, block: int) -> int:
+        """The first block from `block` on that is not in a hole: a segment has its blocks before they are written."""
+        try:
+            return os.lseek(self._file, block * BLOCK, os.SEEK_DATA) // BLOCK
+        except OSError as error:
+            # Behind the last one; or this file system knows no holes.
+            return self._end if error.errno == errno.ENXIO else block
 
 
 def _as_sidecar(number: int, end: int, bundles: list[Found]) -> sidecar.Sidecar:

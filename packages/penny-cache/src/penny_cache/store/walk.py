@@ -10,6 +10,8 @@ from penny_cache.store.records import Header, Kind, unpack
 
 ReadBlock = Callable[[int], bytes]
 """Reads one block by number; fewer bytes at the end of the file."""
+Skip = Callable[[int], int]
+"""The first block from one on that may hold anything; those before it were never written."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,19 @@ class Found:
     blocks: int
 
 
-def walk(read: ReadBlock, namespace: bytes, end: int, start: int = 1) -> Iterator[Found]:
+def walk(
+    read: ReadBlock, namespace: bytes, end: int, start: int = 1, skip: Skip = lambda block: block
+) -> Iterator[Found]:
     """The whole bundles of `namespace` between the blocks `start` and `end`.
 
     A block that is no header where one should be is passed over, and so are bundles whose records do not follow each
-    other: the walk goes on at the next block.
+    other: the walk goes on at the next block, or where `skip` says.
     """
     at = start
     while at < end:
         found = _bundle_at(read, namespace, at, end)
         if found is None:
-            at += 1
+            at = skip(at + 1)
         else:
             yield found
             at += found.blocks
