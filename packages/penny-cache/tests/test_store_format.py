@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penny_cache.engine import ThreadEngine
 from penny_cache.store import BundleRefused
 from penny_cache.store.image import Bundle, check_image, fill, image_blocks, layout_of, places, seal
 from penny_cache.store.index import ROW, Index
 from penny_cache.store.keys import chain, digest
 from penny_cache.store.records import BLOCK, Header, Kind, foreign_version, unpack
+from penny_cache.store.recover import Window
 from penny_cache.store.sidecar import Sidecar, decode, encode
 from penny_cache.store.walk import walk
 
@@ -122,6 +127,18 @@ def test_a_walk_finds_what_is_whole_around_what_is_not() -> None:
     assert found[0].layout == (("kv", 5000),)
     assert list(walk(reader(data), bytes(32), len(data) // BLOCK)) == []
     assert len(list(walk(reader(data), NAMESPACE, len(data) // BLOCK - 1))) == 2
+
+
+def test_a_walk_ends_though_its_file_was_cut_meanwhile(tmp_path: Path) -> None:
+    """A writer gives back what it did not need of a segment, while a reader that saw the longer file walks it."""
+    path = tmp_path / "segment"
+    path.write_bytes(Header(Kind.START, NAMESPACE, 1).packed() + image({"kv": b"1" * 5000}, b"1" * 32, 1))
+    file = os.open(path, os.O_RDONLY)
+    seen = Window(file, ThreadEngine())
+    found = list(walk(seen, NAMESPACE, 1000, skip=seen.skip))
+    assert [(f.bundle.sequence, f.offset) for f in found] == [(1, 1)]
+    assert seen.skip(900) >= 900
+    os.close(file)
 
 
 def test_an_index_file_is_read_back_and_any_damage_shows() -> None:

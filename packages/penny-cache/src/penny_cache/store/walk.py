@@ -42,7 +42,7 @@ def walk(
     while at < end:
         found = _bundle_at(read, namespace, at, end)
         if found is None:
-            at = skip(at + 1)
+            at = max(at + 1, skip(at + 1))
         else:
             yield found
             at += found.blocks
