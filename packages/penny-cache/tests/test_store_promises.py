@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import hashlib
 import os
 import threading
 from collections.abc import Sequence
@@ -14,9 +13,7 @@ import numpy as np
 import pytest
 
 from penny_cache import namespace
-from penny_cache.engine import Range, ThreadEngine, Transfer, Transferred
-from penny_cache.engine import files as local
-from penny_cache.engine.faults import FaultEngine, Rule
+from penny_cache.engine import Range, ThreadEngine
 from penny_cache.engine.powercut import cut
 from penny_cache.engine.recording import Recording, RecordingEngine
 from penny_cache.namespace import Identity, Namespace
@@ -31,10 +28,8 @@ from penny_cache.store import (
     chain,
     files,
     open_store,
-    recover,
 )
 from penny_cache.store.index import ROW, Index
-from penny_cache.store.keys import digest
 from penny_cache.store.records import BLOCK
 
 STATE = frozenset({"state"})
@@ -63,54 +58,6 @@ def test_a_burst_on_a_full_budget_loses_no_new_bundle(here: Namespace) -> None:
         assert all(ticket.wait(timeout=60) for ticket in tickets)
         assert store.allocated <= 4 << 20
         assert store.match(["299"]) == 1
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_segment_has_its_blocks_ahead_and_gives_the_rest_back(
-    here: Namespace, tmp_path: Path, refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Writes behind the end of a file wait for each other; where blocks cannot be had ahead all is as without."""
-    monkeypatch.setattr(local, "_file_system", lambda file: 0xEF53)
-    size = 64 * BLOCK
-    rules = [Rule("reserve", errno.ENOSPC, every=1)] if refused else []
-    settings = Settings(segment_bytes=size)
-    segment = here.path / "00000001.segment"
-    with open_store(here, settings=settings, engine=FaultEngine(ThreadEngine(), rules)) as store:
-        put(store, "a")
-        image = 3 * BLOCK  # header, payload, commit
-        assert segment.stat().st_size == (BLOCK + image if refused else size)
-        assert store.allocated == segment.stat().st_blocks * 512
-        killed = namespace.ensure(tmp_path / "killed", here.identity)
-        (killed.path / segment.name).write_bytes(segment.read_bytes())
-    assert segment.stat().st_size == BLOCK + image
-    with open_store(killed, settings=settings) as store:
-        assert store.recovered.walked == [1]
-        assert found(store, "a") == [1]
-        assert (killed.path / segment.name).stat().st_size == BLOCK + image
-
-
-def test_blocks_that_were_never_written_are_not_walked(
-    here: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_file_system", lambda file: 0xEF53)
-
-    class Counting(ThreadEngine):
-        seen = 0
-
-        def read(self, transfer: Transfer) -> Transferred:
-            self.seen += transfer.size
-            return super().read(transfer)
-
-    with open_store(here, settings=Settings(segment_bytes=64 << 20)) as store:
-        put(store, "a")
-        put(store, "b", "a")
-        engine = Counting()
-        with open_store(here, writable=False, engine=engine) as reader:
-            assert reader.match(["a", "b"]) == 2
-            assert engine.seen <= 4 * recover.WINDOW * BLOCK
-            put(store, "c", "b")
-            assert reader.refresh()
-            assert reader.match(["a", "b", "c"]) == 3
 
 
 def test_a_bundle_is_not_its_own_parent(here: Namespace) -> None:
@@ -510,11 +457,3 @@ def test_holes_of_an_evicted_segment_that_stays_are_tried_again(here: Namespace)
         engine.refusing = False
         store.collect(0)
         assert store.allocated <= taken - len(gone) * 100_000
-
-
-@pytest.mark.parametrize(
-    ("key", "kind", "data"), [("a/é\ud800", b"t", b"a/\xc3\xa9\xed\xa0\x80"), (b"a\0", b"b", b"a\0")]
-)
-def test_keys_are_hashed_as_stores_on_disk_have_it(key: str | bytes, kind: bytes, data: bytes) -> None:
-    wanted = hashlib.blake2b(kind + data, digest_size=32, person=b"penny-cache key").digest()
-    assert digest(key) == digest(key) == wanted

@@ -2,9 +2,9 @@
 # gpu_checkpoints.sh OUT CASE...: on a GPU machine where the wheels are installed, serve tiny checkpoints with CUDA graphs in
 # bfloat16, with and without their drafts, and keep what each server says: tokens (for `same_tokens.py explain`), seams, log.
 # Cases: 27b, 27b-nextn, 27b-dflash, next, next-nextn, next-frspec; 27b-nextn-adaptive and 27b-dflash-adaptive choose their
-# width while they serve (one width of two for one request, the smaller for four), a graph for each. NEXT, TARGET and DRAFT name other checkpoint folders than
-# the shipped ones; calls with a PORT of their own (8001) run side by side on one GPU. Exit code 1 if a case failed: no
-# tokens, or a DFlash2 server whose selector is not folded into the draft's graph or whose fused KV writing is off.
+# width while they serve (one width of two for one request, the smaller for four), a graph for each. NEXT, TARGET and
+# DRAFT name other checkpoint folders than the shipped ones; calls with a PORT of their own (8001) run side by side on one
+# GPU. Exit code 1 if a case failed: no tokens, or a DFlash2 server whose selector is not folded into the draft's graph or whose fused KV writing is off.
 set -uo pipefail
 out=$1 port=${PORT:-8001} bad=0
 shift

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -50,7 +49,7 @@ class Server:
     def start(self) -> None:
         """Starts it in a process group of its own; it ends with us, for what holds the GPU spoils what comes next."""
         self.begun = time.monotonic()
-        argv = ["setpriv", "--pdeathsig", "KILL", *self.argv] if shutil.which("setpriv") else self.argv
+        argv = ["setpriv", "--pdeathsig", "KILL", *self.argv]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -160,7 +159,8 @@ def start_all(waiting: list[Server], args: argparse.Namespace) -> list[Server]:
         if not running:
             for server in todo:
                 server.fail(
-                    f"no room: loading it takes {server.loading_gib} GiB beside {taken} of {args.gib}"
+                    f"no room: loading it takes {server.loading_gib} GiB beside {taken} of {args.gib}; "
+                    "name it first, or fewer cases"
                 )
             break
         time.sleep(POLL_S)

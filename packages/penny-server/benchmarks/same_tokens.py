@@ -108,16 +108,14 @@ def explain(asked: dict[str, Any], exact: Any, rounded: Any) -> dict[str, Any]:
         "same_when_cached": asked["again"]["tokens"] == found,
     } | {k: v for k in ("spec_accept_length", "spec_verify_ct") if (v := asked["first"].get(k))}
     row |= parted(ids, wanted, found, exact, rounded)
-    if "beside" in asked:
-        row["beside"] = parted(ids, wanted, asked["beside"]["tokens"], exact, rounded)
+    row["beside"] = parted(ids, wanted, asked["beside"]["tokens"], exact, rounded)
     return row
 
 
 def summary(asked: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The result file; with drafts, the tokens for each verify over all prompts, each prompt's first token left out."""
     different = [row for row in rows if not row["same"]]
-    beside = [row["beside"] for row in rows if "beside" in row]
-    apart = [row for row in beside if not row["same"]]
+    apart = [row["beside"] for row in rows if not row["beside"]["same"]]
     verifies = sum(row.get("spec_verify_ct", 0) for row in rows)
     return {
         "command": "python benchmarks/same_tokens.py explain TOKENS --checkpoint DIR --out FILE",
@@ -127,7 +125,7 @@ def summary(asked: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]
         "same": len(rows) - len(different),
         "same_when_cached": sum(row["same_when_cached"] for row in rows),
         "explained_by_rounding": sum(row["gap"] < 2 * row["rounding"] for row in different),
-        "same_four_at_once": len(beside) - len(apart),
+        "same_four_at_once": len(rows) - len(apart),
         "explained_four_at_once": sum(row["gap"] < 2 * row["rounding"] for row in apart),
         **({"tokens_per_verify": (NEW_TOKENS - 1) * len(rows) / verifies} if verifies else {}),
         "rows": rows,

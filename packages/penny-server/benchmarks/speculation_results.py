@@ -151,6 +151,10 @@ def checkpoint(folder: Path, name: str) -> Json:
         if file.exists():
             told = json.loads(file.read_text())
             found[kind] = told if kind == "said" else [s["name"] for s in told if s["state"] == "active"]
+    metrics = folder / f"metrics-{name}.txt"
+    if metrics.exists():
+        lines = [line.rpartition(" ") for line in metrics.read_text().splitlines()]
+        found["metrics"] = {plain(key).strip("_"): float(value) for key, _, value in lines}
     parted = [row for row in found["rows"] if not row["same"]]
     found["worst"] = max((row["gap"] / row["rounding"] for row in parted), default=0.0)
     return found
@@ -228,6 +232,10 @@ def lines(document: Json) -> Iterator[str]:
         explained = found["explained_by_rounding"]
         yield f"| {key}: explained by rounding | {explained} | `tiny.{key}.explained_by_rounding` |"
         yield f"| {key}: same when cached | {found['same_when_cached']} | `tiny.{key}.same_when_cached` |"
+        switches = found.get("metrics", {}).get("penny_spec_width_switches_total")
+        if switches is not None:
+            place = f"tiny.{key}.metrics.penny_spec_width_switches_total"
+            yield f"| {key}: changes of the width | {switches:.0f} | `{place}` |"
         if "same_four_at_once" in found:
             yield f"| {key}: same, four at once | {found['same_four_at_once']} | `tiny.{key}.same_four_at_once` |"
             explained = found["explained_four_at_once"]

@@ -57,8 +57,7 @@ class Engine(Protocol):
     def reserve(self, file: int, size: int) -> bool:
         """Give a new file its length and its blocks, which read as zeros; False, and no change, where that cannot be.
 
-        Raises nothing: what is wrong with the file or its file system shows when it is written. It is for file systems
-        that lengthen files one write at a time; others may refuse, for nothing but speed hangs on it.
+        For file systems that lengthen files one write at a time; others may refuse, for nothing but speed hangs on it.
         """
 
     def read(self, transfer: Transfer) -> Transferred:

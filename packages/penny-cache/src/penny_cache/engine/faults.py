@@ -41,7 +41,7 @@ class Rule:
     """When an operation fails, and how.
 
     Attributes:
-        operation: which. `reserve` has no errors: with one it is not done.
+        operation: which. A `reserve` that is to fail is refused, as on a full drive, whatever the error.
         error: number of `errno`; 0 lets the call end as if it had gone well.
         path: pattern of `fnmatch` for the file's name (for a rename, of the target).
         nth: first of the calls that fit which is hit, from 1.

@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from penny_cache.durable import sync_directory
@@ -53,12 +52,11 @@ class LocalFiles:
 
         On others it gains nothing, and btrfs frees no block of what it gave at once before all of it goes.
         """
-        if _file_system(file) in _LENGTHENED_IN_TURN and _libc.fallocate(file, 0, 0, size) == 0:
+        if _file_system(file) not in _LENGTHENED_IN_TURN:
+            return False
+        if _libc.fallocate(file, 0, 0, size) == 0:
             return True
-        with suppress(
-            OSError
-        ):  # on a full drive it may have some of its blocks; the first write says what is wrong
-            os.ftruncate(file, 0)
+        os.ftruncate(file, 0)  # on a full drive it may have got some of them
         return False
 
     def sync(self, file: int) -> None:

@@ -249,8 +249,8 @@ class Window:
         try:
             return os.lseek(self._file, block * BLOCK, os.SEEK_DATA) // BLOCK
         except OSError as error:
-            # Behind the last one, which its writer may have moved since; or this file system knows no holes.
-            return max(block, self._end) if error.errno == errno.ENXIO else block
+            # Behind the last data; or this file system knows no holes.
+            return self._end if error.errno == errno.ENXIO else block
 
 
 def _as_sidecar(number: int, end: int, bundles: list[Found]) -> sidecar.Sidecar:
